@@ -1,0 +1,68 @@
+package millrace
+
+import "context"
+
+// Kind is what a definition defines.
+type Kind string
+
+// The kinds of definitions.
+const (
+	KindQueue Kind = "queue"
+	KindTopic Kind = "topic"
+)
+
+// Definition is one entry of the registry: what a name of a kind means now.
+type Definition struct {
+	Kind     Kind
+	Name     string
+	UID      string // names the sink's data in every lane; random, never reused, 16 of 0-9a-f
+	Version  uint64 // the registry's version that wrote it
+	Revision int    // how often this name was defined since it was created, from 1
+	Deleted  bool   // the name means nothing any more
+	Spec     []byte // the definition itself, as JSON
+}
+
+// Changes is what happened in the registry since a version.
+type Changes struct {
+	Version     uint64       // the registry's version now
+	Full        bool         // Definitions is all there is, not only what changed
+	Definitions []Definition // by version; deleted ones included unless Full
+}
+
+// QueueSettings is what the lanes themselves must know of a queue: the settings
+// that lease, settle and step obey without asking the registry.
+type QueueSettings struct {
+	UID         string
+	Version     uint64 // of the definition; a lane that has settings of a later one keeps those
+	MaxAttempts int    // deliveries before a message is dead; 0 for no limit
+}
+
+// Apply tells one lane of a version of the registry.
+type Apply struct {
+	Version uint64
+	Queues  []QueueSettings // to create or change
+	Removed []string        // uids whose data is to be swept away
+}
+
+// Registry is the part of an engine that holds definitions. It lies in one
+// place (on Redis: the control slot); each lane knows the version it has seen.
+type Registry interface {
+	// Define writes a definition as the next version of the registry, if the
+	// name's current definition still has version replaces (0: there is none).
+	// It returns the definition with its Version and Revision set. Otherwise
+	// CodeChanged, and nothing is written. To delete, set Deleted. One atomic
+	// step.
+	Define(ctx context.Context, d Definition, replaces uint64) (Definition, error)
+
+	// Definitions returns what changed after a version; since 0 asks for all.
+	Definitions(ctx context.Context, since uint64) (Changes, error)
+
+	// RaiseVersion moves the registry's version to at least v, for a registry
+	// that lost its tail while lanes remember it, and returns the version then.
+	RaiseVersion(ctx context.Context, v uint64) (uint64, error)
+
+	// Apply lifts a lane to a version, if it is newer, and stores each queue's
+	// settings unless it has later ones. A removed uid is not known to the lane
+	// any more; its data waits for Sweep. Idempotent; one atomic step in the lane.
+	Apply(ctx context.Context, lane int, a Apply) error
+}

@@ -1,0 +1,150 @@
+package millrace
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Format is the version of the stored form. A store of another format is refused.
+const Format = 1
+
+// Engine is an opened store. Its methods may be called from many goroutines.
+//
+// A method that names a lane is one atomic transition in that lane: it happens
+// whole or not at all, on disk as in memory. A request's now is an argument; the
+// zero time means the lane's own clock, read once inside the transition. A
+// lane's clock never goes back: a now before the last one counts as the last
+// one. Randomness is an argument too.
+//
+// No answer leaves before everything it was computed from is as durable as the
+// store's level says. CodeLaneMissing: the lane has vanished from the store.
+// CodeUnavailable: nothing happened, it may be tried again. CodeOutcomeUnknown:
+// it may have happened.
+type Engine interface {
+	Store
+	Registry
+	Publisher
+	Queues
+	Topics
+	Nodes
+}
+
+// Store is the part of an engine that is about the store itself.
+type Store interface {
+	// Identity says what the store is. It never changes while it is open.
+	Identity() Identity
+
+	// Durability is the level that answers have now.
+	Durability() Durability
+
+	// Watch hands every hint to f from now on, until stop is called. f must not
+	// block. Hints may be lost or repeated; a HintAll stands for all that may
+	// have been lost. At most one watcher at a time.
+	Watch(f func(Hint)) (stop func())
+
+	// Step does up to max of what is due in a lane by now: leases that have
+	// ended go back to their own facet, or to the dead letters when their
+	// attempts are spent; retries whose delay is over go back to theirs.
+	Step(ctx context.Context, lane int, now time.Time, max int) (Stepped, error)
+
+	// Sweep frees up to max entries of what removed sinks left in a lane and
+	// returns how many it freed; fewer than max means that there is no more.
+	Sweep(ctx context.Context, lane int, max int) (int, error)
+
+	// LaneStats returns a lane's counters.
+	LaneStats(ctx context.Context, lane int) (LaneStats, error)
+
+	// Bytes is the size of the store, on disk or in memory, wherever it lies.
+	Bytes(ctx context.Context) (int64, error)
+
+	// Ping reports whether the store can answer now.
+	Ping(ctx context.Context) error
+
+	// Check verifies the engine's invariants and names every one that does not
+	// hold. It reads everything; nothing else should run.
+	Check(ctx context.Context) error
+
+	// Close stops the engine. What was answered is kept; calls still under way
+	// fail with CodeUnavailable or CodeOutcomeUnknown.
+	Close() error
+}
+
+// Identity is what is recorded in a store when it is created.
+type Identity struct {
+	Engine    string // "embedded" or "redis"
+	StoreID   string
+	Format    int
+	Lanes     int
+	Namespace string
+	Created   bool // this opening created the store
+}
+
+// Durability names what an answer means.
+type Durability string
+
+// The levels of durability.
+const (
+	Durable    Durability = "durable"    // embedded: fsynced
+	Buffered   Durability = "buffered"   // embedded: in the operating system's cache, fsynced in intervals
+	InMemory   Durability = "memory"     // in memory only
+	EverySec   Durability = "everysec"   // Redis: up to 2 s and one fsync can go
+	Fsync      Durability = "fsync"      // Redis: appendfsync always
+	Replicated Durability = "replicated" // Redis: acknowledged by the replicas asked for
+	Unknown    Durability = "unknown"    // Redis: its CONFIG is forbidden
+)
+
+// EngineOptions are the settings of every engine. The zero value is usable.
+type EngineOptions struct {
+	Lanes        int           // when the store is created; 0: the engine's default. A mismatch with an existing store is CodeMismatch
+	Namespace    string        // "millrace" if empty
+	DedupeWindow time.Duration // how long given ids are remembered at least; 10 minutes if 0
+	SyncInterval time.Duration // embedded: fsync in intervals instead of before each answer
+	Reserve      int64         // embedded: bytes of free space below which publish is refused; 512 MiB if 0, none if negative
+	WaitReplicas int           // Redis: replicas that must have each commit before it is answered
+	Logger       *slog.Logger  // slog.Default() if nil
+}
+
+// DefaultNamespace prefixes every key and channel unless another is chosen.
+const DefaultNamespace = "millrace"
+
+// DefaultDedupeWindow is how long given ids are remembered at least.
+const DefaultDedupeWindow = 10 * time.Minute
+
+// Stepped is the outcome of a step.
+type Stepped struct {
+	Expired  int           // leases that had ended
+	Returned int           // retries whose delay was over
+	Dead     int           // of the expired, those whose attempts were spent
+	More     bool          // something is still due
+	Due      time.Duration // until the lane's next due entry; negative if there is none
+}
+
+// LaneStats are a lane's counters since the store was created, and its registry version.
+type LaneStats struct {
+	Version     uint64
+	Published   int64
+	Duplicates  int64
+	Unrouted    int64
+	Dropped     int64
+	ClockOffset time.Duration // by which the lane's clock runs ahead of the machine's, after that went back
+}
+
+// HintKind is what a hint is about.
+type HintKind byte
+
+// The kinds of hints.
+const (
+	HintAll      HintKind = iota // anything may have happened: look everywhere
+	HintQueue                    // a queue that was wanted has messages in a lane
+	HintDue                      // a lane's next due entry is now In away
+	HintRegistry                 // the registry has changed
+)
+
+// Hint says that something may be worth a look.
+type Hint struct {
+	Kind  HintKind
+	Lane  int
+	Queue string        // uid, of a HintQueue
+	In    time.Duration // of a HintDue
+}

@@ -1,0 +1,110 @@
+package millrace
+
+import (
+	"strconv"
+	"time"
+)
+
+// QueueSpec is the definition of a queue, as a user gives it.
+type QueueSpec struct {
+	Match          string        // which addresses it takes; required
+	Lease          time.Duration // how long a lease lasts that names no time
+	MaxAttempts    int           // deliveries before OnExhausted; 0 for no limit
+	BackoffFirst   time.Duration // the wait after the first failed attempt
+	BackoffMax     time.Duration // the longest wait
+	OnExhausted    Exhausted     // what happens when the attempts are spent
+	Ordered        bool          // of one key, one message in flight
+	Tracked        bool          // every message has an operation
+	TenantLimit    int           // most messages in flight per tenant; 0 for no limit
+	MaxLength      int           // most messages waiting per tenant; 0 for no limit
+	Overflow       Overflow      // what happens past MaxLength
+	DeadRetention  time.Duration // how long dead letters are kept; 0 for ever
+	Retention      time.Duration // how long finished operations are kept
+	ErrorRetention time.Duration // how long failed operations are kept
+	Redact         []string      // JSON Pointers to what is never shown
+}
+
+// Exhausted is what happens to a message whose attempts are spent.
+type Exhausted string
+
+// What can happen to a message whose attempts are spent.
+const (
+	ExhaustedDead  Exhausted = "dead"
+	ExhaustedBlock Exhausted = "block"
+)
+
+// Overflow is what happens to an event for which a sink has no room.
+type Overflow string
+
+// What can happen to an event for which a sink has no room.
+const (
+	OverflowReject     Overflow = "reject"
+	OverflowDropOldest Overflow = "drop_oldest"
+)
+
+// DefaultQueueSpec is the definition of a queue that says nothing but its match.
+func DefaultQueueSpec(match string) QueueSpec {
+	return QueueSpec{
+		Match: match, Lease: 30 * time.Second, MaxAttempts: 20,
+		BackoffFirst: time.Second, BackoffMax: 10 * time.Minute,
+		OnExhausted: ExhaustedDead, Overflow: OverflowReject,
+		Retention: 24 * time.Hour, ErrorRetention: 7 * 24 * time.Hour,
+		Redact: []string{},
+	}
+}
+
+// Bounds of a queue's settings.
+const (
+	MinLease    = 100 * time.Millisecond
+	MaxLease    = 12 * time.Hour
+	MaxAttempts = 10000
+	MaxDelay    = 30 * 24 * time.Hour
+	MaxWait     = 60 * time.Second
+)
+
+// Faults lists what is wrong with a definition, each located below the given prefix.
+func (q *QueueSpec) Faults(at string) []Fault {
+	f := faults{at: at}
+	if m := MatchFault(q.Match); m != "" {
+		f.add("match", m)
+	}
+	f.duration("lease", q.Lease, MinLease, MaxLease)
+	f.duration("backoff_first", q.BackoffFirst, 0, MaxDelay)
+	f.duration("backoff_max", q.BackoffMax, 0, MaxDelay)
+	if q.BackoffMax < q.BackoffFirst {
+		f.add("backoff_max", "must not be less than backoff_first")
+	}
+	if q.MaxAttempts < 0 || q.MaxAttempts > MaxAttempts {
+		f.add("max_attempts", "must be between 0 and "+strconv.Itoa(MaxAttempts))
+	}
+	q.laterFaults(&f)
+	return f.list
+}
+
+// laterFaults refuses what a queue cannot do yet, rather than accept it and not do it.
+func (q *QueueSpec) laterFaults(f *faults) {
+	later := func(field string, set bool) {
+		if set {
+			f.add(field, "is not available in this version")
+		}
+	}
+	later("on_exhausted", q.OnExhausted != ExhaustedDead)
+	later("ordered", q.Ordered)
+	later("tracked", q.Tracked)
+	later("tenant_limit", q.TenantLimit != 0)
+	later("max_length", q.MaxLength != 0)
+	later("overflow", q.Overflow != OverflowReject)
+	later("dead_retention", q.DeadRetention != 0)
+	later("retention", q.Retention != 24*time.Hour)
+	later("error_retention", q.ErrorRetention != 7*24*time.Hour)
+	later("redact", len(q.Redact) > 0)
+}
+
+func (f *faults) duration(field string, d, least, most time.Duration) {
+	if d < least || d > most {
+		f.add(field, "must be between "+least.String()+" and "+most.String())
+	}
+}
+
+// Backoff is the queue's wait between attempts.
+func (q *QueueSpec) Backoff() Backoff { return Backoff{First: q.BackoffFirst, Max: q.BackoffMax} }

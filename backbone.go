@@ -10,7 +10,8 @@ import (
 type Backbone interface {
 	// Publish commits events to every sink that wants them and returns one
 	// result per event, in order. All faults are found before anything is
-	// stored. Events of one lane share their fate; if some lanes failed, the
+	// stored. Events of one commit (one lane, at most
+	// 10,000 appends) share their fate; if some failed, the
 	// error is CodePartlyCommitted and its Events say which were stored.
 	// Repeating the same events with the same ids is safe.
 	Publish(ctx context.Context, events ...Event) ([]Published, error)

@@ -26,7 +26,7 @@ type Definition struct {
 type Changes struct {
 	Version     uint64       // the registry's version now
 	Full        bool         // Definitions is all there is, not only what changed
-	Definitions []Definition // by version; deleted ones included unless Full
+	Definitions []Definition // by version, with the last 1,000 deleted ones, each under its own uid
 }
 
 // QueueSettings is what the lanes themselves must know of a queue: the settings
@@ -50,19 +50,25 @@ type Registry interface {
 	// Define writes a definition as the next version of the registry, if the
 	// name's current definition still has version replaces (0: there is none).
 	// It returns the definition with its Version and Revision set. Otherwise
-	// CodeChanged, and nothing is written. To delete, set Deleted. One atomic
-	// step.
+	// CodeChanged, and nothing is written. To delete, set Deleted; a deleted
+	// name counts as none, and its Revision begins anew. Sends a HintRegistry.
+	// One atomic step. CodeLaneMissing: the registry has vanished.
 	Define(ctx context.Context, d Definition, replaces uint64) (Definition, error)
 
-	// Definitions returns what changed after a version; since 0 asks for all.
+	// Definitions returns what changed after a version. It is Full if since is
+	// 0, above the registry's version, below the last RaiseVersion, or older
+	// than the deleted ones that are remembered.
 	Definitions(ctx context.Context, since uint64) (Changes, error)
 
-	// RaiseVersion moves the registry's version to at least v, for a registry
-	// that lost its tail while lanes remember it, and returns the version then.
+	// RaiseVersion moves the registry's version past v, if it is not, for a
+	// registry that lost its tail while lanes remember it, and returns the
+	// version then. Sends a HintRegistry.
 	RaiseVersion(ctx context.Context, v uint64) (uint64, error)
 
 	// Apply lifts a lane to a version, if it is newer, and stores each queue's
 	// settings unless it has later ones. A removed uid is not known to the lane
-	// any more; its data waits for Sweep. Idempotent; one atomic step in the lane.
-	Apply(ctx context.Context, lane int, a Apply) error
+	// any more, now or ever again; its data waits for Sweep. Idempotent; one
+	// atomic step in the lane. It returns which of a.Queues were removed before
+	// and so are not there.
+	Apply(ctx context.Context, lane int, a Apply) (gone []string, err error)
 }

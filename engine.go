@@ -15,7 +15,9 @@ const Format = 1
 // whole or not at all, on disk as in memory. A request's now is an argument; the
 // zero time means the lane's own clock, read once inside the transition. A
 // lane's clock never goes back: a now before the last one counts as the last
-// one. Randomness is an argument too.
+// one, and every transition that answers without an error stores its now. Times
+// are whole milliseconds; durations are rounded up to them. Randomness is an
+// argument too.
 //
 // No answer leaves before everything it was computed from is as durable as the
 // store's level says. CodeLaneMissing: the lane has vanished from the store.
@@ -39,13 +41,18 @@ type Store interface {
 	Durability() Durability
 
 	// Watch hands every hint to f from now on, until stop is called. f must not
-	// block. Hints may be lost or repeated; a HintAll stands for all that may
-	// have been lost. At most one watcher at a time.
+	// block. Hints may be lost or repeated; a HintAll comes first, when the
+	// watch stands, and again whenever some may have been lost. At most one
+	// watcher at a time.
 	Watch(f func(Hint)) (stop func())
 
-	// Step does up to max of what is due in a lane by now: leases that have
-	// ended go back to their own facet, or to the dead letters when their
-	// attempts are spent; retries whose delay is over go back to theirs.
+	// Step does up to max (at most 1,000 messages) of what is due in a lane, at
+	// or before now: leases that have ended go back to their own facet, or to
+	// the dead letters when their attempts are spent; retries whose delay is
+	// over go back to theirs. In the order of time; at one millisecond, retries
+	// before leases, each by uid; retries of one queue by seq; lease groups (a
+	// token and a deadline) by token, and their messages in the order in which
+	// they joined the group. What is left of a group stays due.
 	Step(ctx context.Context, lane int, now time.Time, max int) (Stepped, error)
 
 	// Sweep frees up to max entries of what removed sinks left in a lane and
@@ -117,7 +124,7 @@ type Stepped struct {
 	Returned int           // retries whose delay was over
 	Dead     int           // of the expired, those whose attempts were spent
 	More     bool          // something is still due
-	Due      time.Duration // until the lane's next due entry; negative if there is none
+	Due      time.Duration // until the lane's next due entry; 0 if it is overdue, negative if there is none
 }
 
 // LaneStats are a lane's counters since the store was created, and its registry version.
@@ -128,6 +135,17 @@ type LaneStats struct {
 	Unrouted    int64
 	Dropped     int64
 	ClockOffset time.Duration // by which the lane's clock runs ahead of the machine's, after that went back
+}
+
+// Plus is the counters of two lanes together.
+func (s LaneStats) Plus(o LaneStats) LaneStats {
+	s.Version = max(s.Version, o.Version)
+	s.Published += o.Published
+	s.Duplicates += o.Duplicates
+	s.Unrouted += o.Unrouted
+	s.Dropped += o.Dropped
+	s.ClockOffset = max(s.ClockOffset, o.ClockOffset)
+	return s
 }
 
 // HintKind is what a hint is about.

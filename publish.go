@@ -46,7 +46,7 @@ type Stamp struct {
 type Committed struct {
 	Stamps     []Stamp
 	RecordedAt time.Time
-	Due        time.Duration // until the lane's next due entry; negative if there is none
+	Due        time.Duration // until the lane's next due entry; 0 if it is overdue, negative if there is none
 }
 
 // Publisher is the part of an engine that takes events.
@@ -60,7 +60,7 @@ type Publisher interface {
 	// store's window at least. Two events with one digest in one commit: the
 	// second is the duplicate of the first.
 	//
-	// CodeStale: the lane knows a newer registry than c.Version (CurrentVersion
+	// Checked in this order: version, uids, digests. CodeStale: the lane knows a newer registry than c.Version (CurrentVersion
 	// says which); nothing is stored. A newer c.Version lifts the lane. A uid
 	// that the lane does not know is CodeStale too, with the lane's own version:
 	// whoever sees that it is not ahead applies the settings and repeats. CodeStoreFull: no room;

@@ -30,12 +30,30 @@ type QueueStats struct {
 	Spent   int64     // that went to the dead letters
 }
 
+// Plus is what two lanes know of a queue together.
+func (s QueueStats) Plus(o QueueStats) QueueStats {
+	s.QueueCounts = s.QueueCounts.Plus(o.QueueCounts)
+	s.Tenants += o.Tenants
+	if s.Oldest.IsZero() || (!o.Oldest.IsZero() && o.Oldest.Before(s.Oldest)) {
+		s.Oldest = o.Oldest
+	}
+	s.Dropped += o.Dropped
+	s.Acked += o.Acked
+	s.Spent += o.Spent
+	return s
+}
+
+// Plus adds counts up.
+func (c QueueCounts) Plus(o QueueCounts) QueueCounts {
+	return QueueCounts{c.Ready + o.Ready, c.Leased + o.Leased, c.Delayed + o.Delayed, c.Dead + o.Dead}
+}
+
 // Lease asks one lane for messages of a queue.
 type Lease struct {
 	Now      time.Time // zero: the lane's clock
 	Queue    string    // uid
-	Max      int       // messages, at least 1
-	MaxBytes int       // of bodies; the first message is given whatever its size
+	Max      int       // messages, 1 to 1,000
+	MaxBytes int       // of bodies; a message that would exceed it stays, its tenant next; the first is given whatever its size
 	For      time.Duration
 	Token    Token // random; no two lease calls share one
 }
@@ -55,7 +73,7 @@ type Leased struct {
 	Messages []LeasedMessage
 	Until    time.Time     // when the leases end
 	Tenants  int           // that wait in the ring still; 0 means there is nothing more
-	Due      time.Duration // until the lane's next due entry; negative if there is none
+	Due      time.Duration // until the lane's next due entry; 0 if it is overdue, negative if there is none
 }
 
 // Verb is what a settlement does.
@@ -91,7 +109,7 @@ const MaxErrorLen = 1 << 10
 type Settled struct {
 	Lost []int         // indexes of the items whose lease is not live; they changed nothing
 	Dead int           // how many went to the dead letters because their attempts were spent
-	Due  time.Duration // until the lane's next due entry; negative if there is none
+	Due  time.Duration // until the lane's next due entry; 0 if it is overdue, negative if there is none
 }
 
 // Extend prolongs leases of one queue in one lane.
@@ -119,17 +137,19 @@ type Extended struct {
 // leaves when it has nothing more. Within a tenant the lowest seq is first.
 type Queues interface {
 	// Lease gives the next messages of the ring to a consumer, until now+For.
-	// A lease that finds nothing marks the queue wanted in the same step, and
-	// whatever makes its ring non-empty clears the mark and sends one hint.
+	// A lease that leaves the ring empty, having found nothing or taken the
+	// last, marks the queue wanted in the same step; whatever makes the ring
+	// non-empty clears the mark and sends one HintQueue.
 	Lease(ctx context.Context, lane int, l Lease) (Leased, error)
 
-	// Settle ends each item's lease if seq is leased under token and the lease
-	// has not ended; otherwise the item is lost and nothing changes. An item
-	// twice in one call: the second is lost. A lease ends at its deadline, not
-	// when Step gets to it.
+	// Settle ends each item's lease if seq is leased under token and now is
+	// before its deadline; otherwise the item is lost and nothing changes. An
+	// item twice in one call: the second is lost. A lease ends at its deadline,
+	// not when Step gets to it. At most 1,000 items.
 	Settle(ctx context.Context, lane int, s Settle) (Settled, error)
 
 	// Extend moves each live item's deadline to now+For, under the same token.
+	// The other messages of the same lease call keep theirs.
 	Extend(ctx context.Context, lane int, e Extend) (Extended, error)
 
 	// Stats counts the queue's messages in the lane. An unknown uid has none.

@@ -5,23 +5,24 @@ import (
 	"time"
 )
 
-// QueueSpec is the definition of a queue, as a user gives it.
+// QueueSpec is the definition of a queue, as a user gives it. Its JSON
+// is the stored form, with durations in nanoseconds.
 type QueueSpec struct {
-	Match          string        // which addresses it takes; required
-	Lease          time.Duration // how long a lease lasts that names no time
-	MaxAttempts    int           // deliveries before OnExhausted; 0 for no limit
-	BackoffFirst   time.Duration // the wait after the first failed attempt
-	BackoffMax     time.Duration // the longest wait
-	OnExhausted    Exhausted     // what happens when the attempts are spent
-	Ordered        bool          // of one key, one message in flight
-	Tracked        bool          // every message has an operation
-	TenantLimit    int           // most messages in flight per tenant; 0 for no limit
-	MaxLength      int           // most messages waiting per tenant; 0 for no limit
-	Overflow       Overflow      // what happens past MaxLength
-	DeadRetention  time.Duration // how long dead letters are kept; 0 for ever
-	Retention      time.Duration // how long finished operations are kept
-	ErrorRetention time.Duration // how long failed operations are kept
-	Redact         []string      // JSON Pointers to what is never shown
+	Match          string        `json:"match"`           // which addresses it takes; required
+	Lease          time.Duration `json:"lease"`           // how long a lease lasts that names no time
+	MaxAttempts    int           `json:"max_attempts"`    // deliveries before OnExhausted; 0 for no limit
+	BackoffFirst   time.Duration `json:"backoff_first"`   // the wait after the first failed attempt
+	BackoffMax     time.Duration `json:"backoff_max"`     // the longest wait
+	OnExhausted    Exhausted     `json:"on_exhausted"`    // what happens when the attempts are spent
+	Ordered        bool          `json:"ordered"`         // of one key, one message in flight
+	Tracked        bool          `json:"tracked"`         // every message has an operation
+	TenantLimit    int           `json:"tenant_limit"`    // most messages in flight per tenant; 0 for no limit
+	MaxLength      int           `json:"max_length"`      // most messages waiting per tenant; 0 for no limit
+	Overflow       Overflow      `json:"overflow"`        // what happens past MaxLength
+	DeadRetention  time.Duration `json:"dead_retention"`  // how long dead letters are kept; 0 for ever
+	Retention      time.Duration `json:"retention"`       // how long finished operations are kept
+	ErrorRetention time.Duration `json:"error_retention"` // how long failed operations are kept
+	Redact         []string      `json:"redact"`          // JSON Pointers to what is never shown
 }
 
 // Exhausted is what happens to a message whose attempts are spent.

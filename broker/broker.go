@@ -1,0 +1,217 @@
+// Package broker is the heart of Millrace: it validates and routes events,
+// commits them through an engine, leases messages in fair turns and runs the
+// agents that keep a store moving.
+package broker
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// Options are the settings of a broker. The zero value is usable.
+type Options struct {
+	Engine  millrace.EngineOptions // how the store is opened, or created
+	Roles   []string               // RoleWeb, RoleDeliver, RoleMonitor; all of them if empty
+	Version string                 // of the program, shown in the list of nodes
+	Logger  *slog.Logger           // slog.Default() if nil
+}
+
+// The roles of a node.
+const (
+	RoleWeb     = "web"     // answers requests
+	RoleDeliver = "deliver" // pushes to subscriptions
+	RoleMonitor = "monitor" // ends leases, returns what is due, sweeps
+)
+
+func allRoles() []string { return []string{RoleWeb, RoleDeliver, RoleMonitor} }
+
+// Broker is a node of the backbone, in this process. It is a millrace.Backbone.
+type Broker struct {
+	engine   millrace.Engine
+	identity millrace.Identity
+	log      *slog.Logger
+	node     millrace.Node
+
+	gate     gate
+	registry *registry
+	waiting  *waitingRoom
+	reaper   *reaper
+	sweeper  *sweeper
+	herald   *herald
+
+	ids      ids
+	nextLane atomic.Uint64
+	refused  atomic.Int64
+
+	stopAgents context.CancelFunc
+	agents     sync.WaitGroup
+	unwatch    func()
+}
+
+var _ millrace.Backbone = (*Broker)(nil)
+
+// New starts a broker on an engine, which it closes when it is closed itself.
+func New(ctx context.Context, e millrace.Engine, o Options) (*Broker, error) {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if len(o.Roles) == 0 {
+		o.Roles = allRoles()
+	}
+	if err := rolesFault(o.Roles); err != nil {
+		return nil, err
+	}
+	b := &Broker{engine: e, identity: e.Identity(), log: o.Logger}
+	id, err := b.ids.next()
+	if err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	b.node = millrace.Node{ID: id, Host: host, Version: o.Version, Roles: o.Roles, StartedAt: time.Now()}
+	b.registry = newRegistry(e, b.identity.Lanes, b.log)
+	b.waiting = newWaitingRoom(b.identity.Lanes)
+	b.reaper = newReaper(e, b.identity.Lanes, b.node.ID, b.log)
+	b.sweeper = newSweeper(e, b.identity.Lanes, b.log)
+	b.herald = newHerald(e, b.node, b.log)
+	return b, b.start(ctx)
+}
+
+func rolesFault(roles []string) error {
+	for _, r := range roles {
+		if r != RoleWeb && r != RoleDeliver && r != RoleMonitor {
+			return millrace.Errorf(millrace.CodeInvalid, "a role must be one of %s, %s and %s", RoleWeb, RoleDeliver, RoleMonitor)
+		}
+	}
+	return nil
+}
+
+// start loads the registry, joins the store and sets the agents going.
+func (b *Broker) start(ctx context.Context) error {
+	h, err := b.registry.reload(ctx)
+	if err != nil {
+		return fmt.Errorf("load definitions: %w", err)
+	}
+	if err := b.registry.repair(ctx, h); err != nil {
+		return fmt.Errorf("tell the lanes of the definitions: %w", err)
+	}
+	members, err := b.herald.beat(ctx)
+	if err != nil {
+		return fmt.Errorf("join the store: %w", err)
+	}
+	b.reaper.setMembers(members)
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	b.stopAgents = cancel
+	b.unwatch = b.engine.Watch(b.heed)
+	b.agents.Go(func() { b.registry.run(run) })
+	b.agents.Go(func() { b.herald.run(run, b.reaper.setMembers) })
+	b.agents.Go(func() { b.waiting.run(run) })
+	if b.has(RoleMonitor) {
+		b.agents.Go(func() { b.reaper.run(run) })
+		b.agents.Go(func() { b.sweeper.run(run) })
+	}
+	return nil
+}
+
+func (b *Broker) has(role string) bool {
+	for _, r := range b.node.Roles {
+		if r == role {
+			return true
+		}
+	}
+	return false
+}
+
+// heed passes a hint on to whom it concerns. It does not block.
+func (b *Broker) heed(h millrace.Hint) {
+	switch h.Kind {
+	case millrace.HintQueue:
+		b.waiting.hint(h.Queue, h.Lane)
+	case millrace.HintDue:
+		b.reaper.note(h.Lane, h.In)
+	case millrace.HintRegistry:
+		b.registry.nudge()
+	case millrace.HintAll:
+		b.waiting.hintAll()
+		b.reaper.noteAll()
+		b.registry.nudge()
+	}
+}
+
+// Close takes no more requests, lets those under way finish for as long as ctx
+// lasts, then stops the agents, leaves the store and closes the engine.
+func (b *Broker) Close(ctx context.Context) error {
+	if !b.Drain() {
+		return nil
+	}
+	drained := b.gate.wait(ctx)
+	b.unwatch()
+	b.stopAgents()
+	b.agents.Wait()
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	left := b.engine.Leave(leaving, b.node.ID)
+	return errors.Join(drained, left, b.engine.Close())
+}
+
+// Drain makes Ready fail and refuses what comes from now on with CodeDraining;
+// waiting leases answer empty. It reports whether this call began it.
+func (b *Broker) Drain() bool {
+	if !b.gate.close() {
+		return false
+	}
+	b.waiting.close()
+	return true
+}
+
+// Ready reports whether the broker takes requests and its store answers.
+func (b *Broker) Ready(ctx context.Context) error {
+	if err := b.gate.enter(); err != nil {
+		return err
+	}
+	defer b.gate.leave()
+	return b.engine.Ping(ctx)
+}
+
+// Durability is the level that answers have now.
+func (b *Broker) Durability() millrace.Durability { return b.engine.Durability() }
+
+// ids makes ULIDs that sort in the order they were made.
+type ids struct {
+	mu      sync.Mutex
+	entropy *ulid.MonotonicEntropy
+}
+
+func (s *ids) next() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.entropy == nil {
+		s.entropy = ulid.Monotonic(rand.Reader, 0)
+	}
+	return millrace.NewID(time.Now(), s.entropy)
+}
+
+// newUID names the data of a new sink.
+func newUID() (string, error) {
+	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64))
+	if err != nil {
+		return "", fmt.Errorf("make uid: %w", err)
+	}
+	s := strconv.FormatUint(n.Uint64(), 16)
+	return "0000000000000000"[len(s):] + s, nil
+}

@@ -1,0 +1,218 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/millrace-dev/millrace"
+)
+
+const (
+	maxAppends  = 10000 // events × sinks of one commit; a larger request is split between events
+	maxReroutes = 8     // tries of a commit that finds its lane's registry changed
+)
+
+// Publish commits events to every sink that wants them; see millrace.Backbone.
+func (b *Broker) Publish(ctx context.Context, events ...millrace.Event) ([]millrace.Published, error) {
+	if err := b.gate.enter(); err != nil {
+		return nil, err
+	}
+	defer b.gate.leave()
+	p, err := b.accept(events)
+	if err != nil {
+		b.refused.Add(int64(len(events)))
+		return nil, err
+	}
+	p.commit(ctx, b)
+	if err := p.outcome(); err != nil {
+		b.refused.Add(int64(p.failed()))
+		return nil, err
+	}
+	return p.results, nil
+}
+
+// publication is one request on its way into the lanes.
+type publication struct {
+	events  []millrace.CommitEvent
+	routed  []millrace.Event // what the router needs of each
+	lanes   [][]int          // by lane, the indexes of its events
+	results []millrace.Published
+}
+
+// accept validates events, gives them what they lack, and sorts them by lane.
+func (b *Broker) accept(events []millrace.Event) (*publication, error) {
+	if err := eventFaults(events); err != nil {
+		return nil, err
+	}
+	n := len(events)
+	p := &publication{
+		events:  make([]millrace.CommitEvent, n),
+		routed:  make([]millrace.Event, n),
+		lanes:   make([][]int, b.identity.Lanes),
+		results: make([]millrace.Published, n),
+	}
+	now := time.Now().UTC()
+	chosen := int(b.nextLane.Add(1) % uint64(b.identity.Lanes))
+	for i := range events {
+		if err := b.acceptOne(p, i, events[i], now, chosen); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func eventFaults(events []millrace.Event) error {
+	if n := len(events); n == 0 || n > millrace.MaxEvents {
+		return millrace.Invalid([]millrace.Fault{{Location: "events", Message: "must be 1 to " + strconv.Itoa(millrace.MaxEvents)}})
+	}
+	var faults []millrace.Fault
+	for i := range events {
+		faults = append(faults, events[i].Faults("events["+strconv.Itoa(i)+"]")...)
+	}
+	return millrace.Invalid(faults)
+}
+
+// acceptOne takes in the i-th event; one without key and id goes to the chosen lane.
+func (b *Broker) acceptOne(p *publication, i int, e millrace.Event, now time.Time, chosen int) error {
+	if e.Tenant == "" {
+		e.Tenant = millrace.DefaultTenant
+	}
+	if e.Time.IsZero() {
+		e.Time = now
+	}
+	given, lane := e.ID != "", chosen
+	if !given {
+		id, err := b.ids.next()
+		if err != nil {
+			return err
+		}
+		e.ID = id
+	}
+	switch {
+	case e.Key != "":
+		lane = millrace.LaneOf(millrace.Hash(e.Tenant, e.Key), b.identity.Lanes)
+	case given:
+		lane = millrace.LaneOf(millrace.Hash(e.Tenant, e.ID), b.identity.Lanes)
+	}
+	c := millrace.CommitEvent{Tenant: e.Tenant, Topic: e.Topic, Key: e.Key, Remembered: given}
+	if given {
+		c.Digest = millrace.DigestOf(&e)
+	}
+	c.Body = millrace.AppendEvent(make([]byte, 0, 64+e.Size()), &e)
+	p.events[i], p.routed[i] = c, e
+	p.results[i] = millrace.Published{ID: e.ID, HasKey: e.Key != ""}
+	p.lanes[lane] = append(p.lanes[lane], i)
+	return nil
+}
+
+// commit commits each lane's events; lanes do not wait for each other.
+func (p *publication) commit(ctx context.Context, b *Broker) {
+	var inLanes sync.WaitGroup
+	var last func()
+	for lane, indexes := range p.lanes {
+		if len(indexes) == 0 {
+			continue
+		}
+		if last != nil {
+			inLanes.Go(last)
+		}
+		last = func() { b.commitLane(ctx, p, lane, indexes) }
+	}
+	last()
+	inLanes.Wait()
+}
+
+// commitLane commits the events of one lane, in parts of at most maxAppends;
+// the first part that fails takes the rest with it.
+func (b *Broker) commitLane(ctx context.Context, p *publication, lane int, indexes []int) {
+	for len(indexes) > 0 {
+		n, err := b.commitPart(ctx, p, lane, indexes)
+		if err != nil {
+			for _, i := range indexes {
+				p.results[i].Err = err
+			}
+			return
+		}
+		indexes = indexes[n:]
+	}
+}
+
+// commitPart commits as many of a lane's events as one commit may hold and
+// returns how many. A lane that knows another registry is caught up with.
+func (b *Broker) commitPart(ctx context.Context, p *publication, lane int, indexes []int) (int, error) {
+	for range maxReroutes {
+		c, n := p.route(b.registry.now(), indexes)
+		done, err := b.engine.Publish(ctx, lane, c)
+		var refused *millrace.Error
+		if errors.As(err, &refused) && refused.Code == millrace.CodeStale {
+			if err := b.registry.catchUp(ctx, lane, refused.CurrentVersion); err != nil {
+				return 0, fmt.Errorf("catch up with the registry: %w", err)
+			}
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		p.record(indexes[:n], done)
+		b.reaper.note(lane, done.Due)
+		return n, nil
+	}
+	return 0, millrace.Errorf(millrace.CodeUnavailable, "the definitions keep changing; try again")
+}
+
+// route makes the commit of the first events that fit in one, as a house routes them.
+func (p *publication) route(h *house, indexes []int) (millrace.Commit, int) {
+	c := millrace.Commit{Version: h.version, Events: make([]millrace.CommitEvent, 0, len(indexes))}
+	appends := 0
+	for n, i := range indexes {
+		e := p.events[i]
+		e.Queues = h.router.route(&p.routed[i])
+		if appends += len(e.Queues); appends > maxAppends && n > 0 {
+			return c, n
+		}
+		c.Events = append(c.Events, e)
+	}
+	return c, len(indexes)
+}
+
+func (p *publication) record(indexes []int, done millrace.Committed) {
+	for j, i := range indexes {
+		s := done.Stamps[j]
+		r := &p.results[i]
+		r.Seq, r.Prev, r.Sinks, r.Duplicate = s.Seq, s.Prev, s.Sinks, s.Duplicate
+	}
+}
+
+func (p *publication) failed() int {
+	n := 0
+	for i := range p.results {
+		if p.results[i].Err != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// outcome is nil if every event is stored, the failure if none is, and
+// CodePartlyCommitted with every result in between.
+func (p *publication) outcome() error {
+	failed := p.failed()
+	switch {
+	case failed == 0:
+		return nil
+	case failed < len(p.results):
+		e := millrace.Errorf(millrace.CodePartlyCommitted, "%d of %d events were not stored; repeat the whole request", failed, len(p.results))
+		e.Events = p.results
+		return e
+	}
+	for i := range p.results {
+		if err := p.results[i].Err; millrace.CodeOf(err) == millrace.CodeOutcomeUnknown {
+			return err
+		}
+	}
+	return p.results[0].Err
+}

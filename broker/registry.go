@@ -1,0 +1,242 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// registry is the node's copy of the definitions.
+type registry struct {
+	engine millrace.Engine
+	lanes  int
+	log    *slog.Logger
+	nudged chan struct{}
+
+	reloading sync.Mutex // one reload at a time
+	house     atomic.Pointer[house]
+}
+
+// house is one version of all definitions. It never changes.
+type house struct {
+	version uint64
+	queues  map[string]*queue
+	topics  map[string]millrace.Definition
+	removed []string // uids of the queues last deleted
+	router  *router
+}
+
+// queue is a queue's definition, ready for use.
+type queue struct {
+	definition millrace.Definition
+	name, uid  string
+	spec       millrace.QueueSpec
+	match      *millrace.Match
+}
+
+func newRegistry(e millrace.Engine, lanes int, log *slog.Logger) *registry {
+	r := &registry{engine: e, lanes: lanes, log: log, nudged: make(chan struct{}, 1)}
+	r.house.Store(&house{queues: map[string]*queue{}, topics: map[string]millrace.Definition{}, router: newRouter(nil)})
+	return r
+}
+
+func (r *registry) now() *house { return r.house.Load() }
+
+// nudge asks the agent to reload.
+func (r *registry) nudge() {
+	select {
+	case r.nudged <- struct{}{}:
+	default:
+	}
+}
+
+// run reloads whenever it is nudged.
+func (r *registry) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.nudged:
+			if _, err := r.reload(ctx); err != nil && ctx.Err() == nil {
+				r.log.Warn("reload definitions", "error", err)
+			}
+		}
+	}
+}
+
+// reload fetches what changed and returns the house as it is then.
+func (r *registry) reload(ctx context.Context) (*house, error) {
+	r.reloading.Lock()
+	defer r.reloading.Unlock()
+	old := r.now()
+	changes, err := r.engine.Definitions(ctx, old.version)
+	if err != nil {
+		return nil, err
+	}
+	if changes.Version == old.version && !changes.Full {
+		return old, nil
+	}
+	h, err := old.with(changes)
+	if err != nil {
+		return nil, err
+	}
+	r.house.Store(h)
+	return h, nil
+}
+
+// with is the house after some changes.
+func (h *house) with(c millrace.Changes) (*house, error) {
+	next := &house{version: c.Version, queues: map[string]*queue{}, topics: map[string]millrace.Definition{}}
+	if !c.Full {
+		maps.Copy(next.queues, h.queues)
+		maps.Copy(next.topics, h.topics)
+		next.removed = slices.Clone(h.removed)
+	}
+	for _, d := range c.Definitions {
+		if err := next.take(d); err != nil {
+			return nil, err
+		}
+	}
+	next.router = newRouter(next.queues)
+	return next, nil
+}
+
+func (h *house) take(d millrace.Definition) error {
+	switch {
+	case d.Kind == millrace.KindQueue && d.Deleted:
+		delete(h.queues, d.Name)
+		h.removed = append(h.removed, d.UID)
+	case d.Kind == millrace.KindQueue:
+		q, err := newQueue(d)
+		if err != nil {
+			return err
+		}
+		h.queues[d.Name] = q
+	case d.Kind == millrace.KindTopic && d.Deleted:
+		delete(h.topics, d.Name)
+	case d.Kind == millrace.KindTopic:
+		h.topics[d.Name] = d
+	}
+	return nil
+}
+
+func newQueue(d millrace.Definition) (*queue, error) {
+	q := &queue{definition: d, name: d.Name, uid: d.UID, spec: millrace.DefaultQueueSpec("")}
+	if err := json.Unmarshal(d.Spec, &q.spec); err != nil {
+		return nil, fmt.Errorf("read the definition of queue %s: %w", d.Name, err)
+	}
+	var err error
+	if q.match, err = millrace.CompileMatch(q.spec.Match); err != nil {
+		return nil, fmt.Errorf("read the definition of queue %s: %w", d.Name, err)
+	}
+	return q, nil
+}
+
+func (q *queue) settings() millrace.QueueSettings {
+	return millrace.QueueSettings{UID: q.uid, Version: q.definition.Version, MaxAttempts: q.spec.MaxAttempts}
+}
+
+// queue finds a queue by name; one that this node has not heard of yet is
+// looked for in the store before it is declared unknown.
+func (r *registry) queue(ctx context.Context, name string) (*queue, error) {
+	if q, ok := r.now().queues[name]; ok {
+		return q, nil
+	}
+	if fault := millrace.NameFault(name); fault != "" {
+		return nil, millrace.Invalid([]millrace.Fault{{Location: "queue", Message: fault}})
+	}
+	h, err := r.reload(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if q, ok := h.queues[name]; ok {
+		return q, nil
+	}
+	return nil, millrace.Errorf(millrace.CodeNotFound, "there is no such queue")
+}
+
+// catchUp makes a commit possible that a lane has refused as stale, with the
+// version that the lane knows: either this node is behind and reloads, or the
+// registry lost its tail and is raised past the lane, or the lane has not been
+// told of all queues yet and is told now.
+func (r *registry) catchUp(ctx context.Context, lane int, laneVersion uint64) error {
+	h := r.now()
+	if laneVersion <= h.version {
+		return r.applyAll(ctx, lane, h)
+	}
+	h, err := r.reload(ctx)
+	if err != nil || laneVersion <= h.version {
+		return err
+	}
+	r.log.Warn("a lane is ahead of the registry, which has lost its last changes", "lane", lane, "lane_version", laneVersion, "registry_version", h.version)
+	if _, err := r.engine.RaiseVersion(ctx, laneVersion); err != nil {
+		return err
+	}
+	_, err = r.reload(ctx)
+	return err
+}
+
+// applyAll tells a lane of every queue, and of those that were removed.
+func (r *registry) applyAll(ctx context.Context, lane int, h *house) error {
+	a := millrace.Apply{Version: h.version, Removed: h.removed}
+	for _, name := range slices.Sorted(maps.Keys(h.queues)) {
+		a.Queues = append(a.Queues, h.queues[name].settings())
+	}
+	gone, err := r.engine.Apply(ctx, lane, a)
+	if err != nil || len(gone) == 0 {
+		return err
+	}
+	return r.revive(ctx, h, gone)
+}
+
+// revive gives new data to queues that the registry knows although a lane has
+// seen them removed: the registry has lost their removal.
+func (r *registry) revive(ctx context.Context, h *house, gone []string) error {
+	for _, q := range h.queues {
+		if !slices.Contains(gone, q.uid) {
+			continue
+		}
+		r.log.Warn("the registry has lost the removal of a queue, which begins anew and empty", "queue", q.name)
+		d := q.definition
+		var err error
+		if d.UID, err = newUID(); err != nil {
+			return err
+		}
+		_, err = r.engine.Define(ctx, d, q.definition.Version)
+		if err != nil && millrace.CodeOf(err) != millrace.CodeChanged {
+			return err
+		}
+	}
+	h, err := r.reload(ctx)
+	if err != nil {
+		return err
+	}
+	return r.repair(ctx, h)
+}
+
+// repair tells every lane everything, in case a node died while it did so.
+func (r *registry) repair(ctx context.Context, h *house) error {
+	for lane := range r.lanes {
+		if err := r.applyAll(ctx, lane, h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyEverywhere tells every lane of a change and returns when all have it.
+func (r *registry) applyEverywhere(ctx context.Context, a millrace.Apply) error {
+	for lane := range r.lanes {
+		if _, err := r.engine.Apply(ctx, lane, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package broker
+
+import (
+	"sync"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// routeCacheSize bounds how many addresses a router remembers.
+const routeCacheSize = 16384
+
+// router tells which queues an address reaches. It belongs to one version of
+// the registry and never changes but for its cache.
+type router struct {
+	any     []*queue            // whose patterns may match any topic
+	byTopic map[string][]*queue // whose patterns name one topic
+
+	mu    sync.RWMutex
+	cache map[string][]string
+}
+
+func newRouter(queues map[string]*queue) *router {
+	r := &router{byTopic: map[string][]*queue{}, cache: map[string][]string{}}
+	for _, q := range queues {
+		if t := q.match.Topic(); t != "" {
+			r.byTopic[t] = append(r.byTopic[t], q)
+		} else {
+			r.any = append(r.any, q)
+		}
+	}
+	return r
+}
+
+// route returns the uids of the queues that take an event. The slice is shared.
+func (r *router) route(e *millrace.Event) []string {
+	address := e.Address()
+	r.mu.RLock()
+	uids, ok := r.cache[address]
+	r.mu.RUnlock()
+	if ok {
+		return uids
+	}
+	uids = r.find(e.Topic, address)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.cache) >= routeCacheSize {
+		for old := range r.cache { // any one: Go picks at random
+			delete(r.cache, old)
+			break
+		}
+	}
+	r.cache[address] = uids
+	return uids
+}
+
+func (r *router) find(topic, address string) []string {
+	var uids []string
+	for _, list := range [...][]*queue{r.any, r.byTopic[topic]} {
+		for _, q := range list {
+			if q.match.Matches(address) {
+				uids = append(uids, q.uid)
+			}
+		}
+	}
+	return uids
+}

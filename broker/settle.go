@@ -1,0 +1,180 @@
+package broker
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// Ack ends leases with success; see millrace.QueueService.
+func (s Queues) Ack(ctx context.Context, name string, items ...millrace.Settlement) (millrace.SettleResult, error) {
+	return s.settle(ctx, name, millrace.Ack, items)
+}
+
+// Retry ends leases for another attempt; see millrace.QueueService.
+func (s Queues) Retry(ctx context.Context, name string, items ...millrace.Settlement) (millrace.SettleResult, error) {
+	return s.settle(ctx, name, millrace.Retry, items)
+}
+
+// Bury ends leases for good; see millrace.QueueService.
+func (s Queues) Bury(ctx context.Context, name string, items ...millrace.Settlement) (millrace.SettleResult, error) {
+	return s.settle(ctx, name, millrace.Bury, items)
+}
+
+func (s Queues) settle(ctx context.Context, name string, verb millrace.Verb, items []millrace.Settlement) (millrace.SettleResult, error) {
+	out := millrace.SettleResult{Lost: []string{}}
+	q, err := s.enterFor(ctx, name, settleFaults(items))
+	if err != nil {
+		return out, err
+	}
+	defer s.b.gate.leave()
+	lanes := s.sort(q, verb, items, &out)
+	for lane, group := range lanes {
+		if len(group.items) == 0 {
+			continue
+		}
+		var done millrace.Settled
+		err := s.inLane(ctx, q, lane, func() (err error) {
+			done, err = s.b.engine.Settle(ctx, lane, millrace.Settle{Queue: q.uid, Verb: verb, Items: group.items})
+			return err
+		})
+		if err != nil {
+			return out, err
+		}
+		s.b.reaper.note(lane, done.Due)
+		out.Dead += done.Dead
+		out.Settled += len(group.items) - len(done.Lost)
+		for _, i := range done.Lost {
+			out.Lost = append(out.Lost, group.receipts[i])
+		}
+	}
+	return out, nil
+}
+
+// enterFor lets a call on a queue in, unless its input has faults.
+func (s Queues) enterFor(ctx context.Context, name string, faults []millrace.Fault) (*queue, error) {
+	if err := s.b.gate.enter(); err != nil {
+		return nil, err
+	}
+	q, err := s.b.registry.queue(ctx, name)
+	if err == nil {
+		err = millrace.Invalid(faults)
+	}
+	if err != nil {
+		s.b.gate.leave()
+		return nil, err
+	}
+	return q, nil
+}
+
+func settleFaults(items []millrace.Settlement) []millrace.Fault {
+	var faults []millrace.Fault
+	seen := make(map[string]bool, len(items))
+	for i, item := range items {
+		at := "items[" + strconv.Itoa(i) + "]"
+		if seen[item.Receipt] {
+			faults = append(faults, millrace.Fault{Location: at + ".receipt", Message: "is the same as an earlier one"})
+		}
+		seen[item.Receipt] = true
+		if d := item.Delay; d != nil && (*d < 0 || *d > millrace.MaxDelay) {
+			faults = append(faults, millrace.Fault{Location: at + ".delay", Message: "must be between 0s and " + millrace.MaxDelay.String()})
+		}
+	}
+	if len(items) > millrace.MaxLeaseCount {
+		faults = append(faults, millrace.Fault{Location: "items", Message: "must be at most " + strconv.Itoa(millrace.MaxLeaseCount)})
+	}
+	return faults
+}
+
+// laneItems are the items of a call that belong to one lane.
+type laneItems struct {
+	items    []millrace.SettleItem
+	receipts []string
+}
+
+// sort puts items into their lanes; what is no receipt at all is lost.
+func (s Queues) sort(q *queue, verb millrace.Verb, items []millrace.Settlement, out *millrace.SettleResult) []laneItems {
+	lanes := make([]laneItems, s.b.identity.Lanes)
+	for _, item := range items {
+		r, ok := millrace.ParseReceipt(item.Receipt)
+		if !ok {
+			out.Lost = append(out.Lost, item.Receipt)
+			continue
+		}
+		g := &lanes[millrace.LaneOfSeq(r.Seq, s.b.identity.Lanes)]
+		one := millrace.SettleItem{Seq: r.Seq, Token: r.Token, Error: cut(item.Error)}
+		if verb == millrace.Retry {
+			one.Delay = delay(q, item.Delay, r.Attempt)
+		}
+		g.items = append(g.items, one)
+		g.receipts = append(g.receipts, item.Receipt)
+	}
+	return lanes
+}
+
+// delay is what the caller asks for, or the queue's backoff after the attempt.
+func delay(q *queue, asked *time.Duration, attempt int) time.Duration {
+	if asked != nil {
+		return *asked
+	}
+	return q.spec.Backoff().Delay(attempt, rand.Float64())
+}
+
+// cut keeps the beginning of a failure's text, in whole characters.
+func cut(text string) string {
+	if len(text) <= millrace.MaxErrorLen {
+		return text
+	}
+	n := millrace.MaxErrorLen
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
+
+// Extend prolongs leases; see millrace.QueueService.
+func (s Queues) Extend(ctx context.Context, name string, lease time.Duration, receipts ...string) (millrace.SettleResult, error) {
+	out := millrace.SettleResult{Lost: []string{}}
+	items := make([]millrace.Settlement, len(receipts))
+	for i, r := range receipts {
+		items[i].Receipt = r
+	}
+	faults := settleFaults(items)
+	if lease != 0 && (lease < millrace.MinLease || lease > millrace.MaxLease) {
+		faults = append(faults, millrace.Fault{Location: "lease", Message: "must be between " + millrace.MinLease.String() + " and " + millrace.MaxLease.String()})
+	}
+	q, err := s.enterFor(ctx, name, faults)
+	if err != nil {
+		return out, err
+	}
+	defer s.b.gate.leave()
+	if lease == 0 {
+		lease = q.spec.Lease
+	}
+	for lane, group := range s.sort(q, millrace.Ack, items, &out) {
+		if len(group.items) == 0 {
+			continue
+		}
+		var done millrace.Extended
+		err := s.inLane(ctx, q, lane, func() (err error) {
+			done, err = s.b.engine.Extend(ctx, lane, millrace.Extend{Queue: q.uid, For: lease, Items: group.items})
+			return err
+		})
+		if err != nil {
+			return out, err
+		}
+		s.b.reaper.note(lane, done.Due)
+		out.Settled += len(group.items) - len(done.Lost)
+		for _, i := range done.Lost {
+			out.Lost = append(out.Lost, group.receipts[i])
+		}
+		if out.LeasedUntil.IsZero() || done.Until.Before(out.LeasedUntil) {
+			out.LeasedUntil = done.Until
+		}
+	}
+	return out, nil
+}

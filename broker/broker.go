@@ -59,6 +59,7 @@ type Broker struct {
 	stopAgents context.CancelFunc
 	agents     sync.WaitGroup
 	unwatch    func()
+	closing    sync.Once
 }
 
 var _ millrace.Backbone = (*Broker)(nil)
@@ -154,11 +155,16 @@ func (b *Broker) heed(h millrace.Hint) {
 }
 
 // Close takes no more requests, lets those under way finish for as long as ctx
-// lasts, then stops the agents, leaves the store and closes the engine.
+// lasts, then stops the agents, leaves the store and closes the engine. A second
+// Close does nothing.
 func (b *Broker) Close(ctx context.Context) error {
-	if !b.Drain() {
-		return nil
-	}
+	var err error
+	b.closing.Do(func() { err = b.close(ctx) })
+	return err
+}
+
+func (b *Broker) close(ctx context.Context) error {
+	b.Drain()
 	drained := b.gate.wait(ctx)
 	b.unwatch()
 	b.stopAgents()
@@ -170,13 +176,10 @@ func (b *Broker) Close(ctx context.Context) error {
 }
 
 // Drain makes Ready fail and refuses what comes from now on with CodeDraining;
-// waiting leases answer empty. It reports whether this call began it.
-func (b *Broker) Drain() bool {
-	if !b.gate.close() {
-		return false
-	}
+// waiting leases answer empty. Close still has to be called.
+func (b *Broker) Drain() {
+	b.gate.close()
 	b.waiting.close()
-	return true
 }
 
 // Ready reports whether the broker takes requests and its store answers.

@@ -33,13 +33,10 @@ func (g *gate) isClosed() bool {
 	return g.closed
 }
 
-// close reports whether this call closed the gate.
-func (g *gate) close() bool {
+func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	was := g.closed
 	g.closed = true
-	return !was
 }
 
 // wait waits until nobody is inside, or ctx ends.

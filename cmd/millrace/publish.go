@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/api"
+)
+
+// publishFlags are the flags of publish.
+type publishFlags struct {
+	event      millrace.Event
+	data       string
+	attributes []string
+}
+
+func newPublish(r *remote) *cobra.Command {
+	p := &publishFlags{}
+	cmd := &cobra.Command{
+		Use:     "publish TOPIC --type TYPE",
+		Short:   "Publish an event",
+		Example: "  millrace publish orders --type created --tenant acme --key order:7 --data '{\"n\":1}'",
+		Args:    exactArgs("TOPIC"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p.event.Topic = args[0]
+			if err := p.complete(cmd.InOrStdin()); err != nil {
+				return err
+			}
+			c, err := r.open()
+			if err != nil {
+				return err
+			}
+			results, err := c.Publish(cmd.Context(), p.event)
+			if err != nil {
+				return err
+			}
+			return printPublished(cmd.OutOrStdout(), r.json, results, c.Durability())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&p.event.Type, "type", "", "what happened (required)")
+	f.StringVar(&p.event.Tenant, "tenant", "", "whose event it is")
+	f.StringVar(&p.event.Key, "key", "", "the object it is about")
+	f.StringVar(&p.event.ID, "id", "", "its id; made if empty")
+	f.StringVar(&p.event.ContentType, "content-type", "", "of the data; application/json if empty")
+	f.StringVar(&p.data, "data", "", "the data itself, @FILE, or - for standard input")
+	f.StringArrayVar(&p.attributes, "attribute", nil, "NAME=VALUE; may be repeated")
+	return cmd
+}
+
+// complete reads the data and the attributes.
+func (p *publishFlags) complete(stdin io.Reader) error {
+	if p.event.Type == "" {
+		return usagef("--type is required")
+	}
+	var err error
+	switch {
+	case p.data == "-":
+		p.event.Data, err = io.ReadAll(io.LimitReader(stdin, millrace.MaxRequestSize))
+	case strings.HasPrefix(p.data, "@"):
+		p.event.Data, err = os.ReadFile(p.data[1:])
+	default:
+		p.event.Data = []byte(p.data)
+	}
+	if err != nil {
+		return fmt.Errorf("read the data: %w", err)
+	}
+	for _, a := range p.attributes {
+		name, value, ok := strings.Cut(a, "=")
+		if !ok {
+			return usagef("--attribute must be NAME=VALUE")
+		}
+		if p.event.Attributes == nil {
+			p.event.Attributes = map[string]string{}
+		}
+		p.event.Attributes[name] = value
+	}
+	return nil
+}
+
+func printPublished(w io.Writer, asJSON bool, results []millrace.Published, level millrace.Durability) error {
+	if asJSON {
+		return printJSON(w, api.AppendPublished(nil, results, level))
+	}
+	rows := [][]string{{"ID", "SEQ", "PREV", "SINKS", "DUPLICATE"}}
+	for _, p := range results {
+		prev := "-"
+		if p.HasKey {
+			prev = strconv.FormatUint(p.Prev, 10)
+		}
+		rows = append(rows, []string{p.ID, strconv.FormatUint(p.Seq, 10), prev, strconv.Itoa(p.Sinks), strconv.FormatBool(p.Duplicate)})
+	}
+	return table(w, rows)
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/client"
+)
+
+// version is the program's; the linker may set another.
+var version = "0.1.0-dev"
+
+// The exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1 // it was tried and failed
+	exitUsage   = 2 // the command line or a setting is wrong; nothing was tried
+)
+
+// run is the whole program: it executes one command line and returns the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintln(stderr, "millrace: "+explain(err))
+	var usage *usageError
+	if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") {
+		return exitUsage
+	}
+	return exitFailure
+}
+
+// usageError is a fault of the command line or of a setting.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+
+// explain says what went wrong and what to do next.
+func explain(err error) string {
+	switch millrace.CodeOf(err) {
+	case millrace.CodeUnauthenticated:
+		return err.Error() + "\nGive the server's token with --token or MILLRACE_TOKEN."
+	case millrace.CodeUnavailable:
+		if strings.Contains(err.Error(), "connection refused") {
+			return err.Error() + "\nIs the server running? Start one with `millrace serve`, or name another with --server."
+		}
+	}
+	return err.Error()
+}
+
+// remote is how the commands that talk to a server reach it.
+type remote struct {
+	server, token string
+	json          bool
+}
+
+func newRoot() *cobra.Command {
+	r := &remote{}
+	root := &cobra.Command{
+		Use:           "millrace",
+		Short:         "The event backbone for products with many tenants",
+		Long:          "Millrace is the event backbone for products with many tenants: publish an event\nonce, and it is in every queue that wants it, where each tenant gets its fair turn.",
+		Version:       version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return fromEnvironment(cmd.Flags())
+		},
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	flags := root.PersistentFlags()
+	flags.StringVar(&r.server, "server", "http://127.0.0.1:7070", "address of the server")
+	flags.StringVar(&r.token, "token", "", "token for the server")
+	flags.BoolVar(&r.json, "json", false, "print JSON, for machines")
+	root.AddCommand(newServe(), newPublish(r), newQueue(r), newStats(r))
+	return root
+}
+
+// fromEnvironment gives every flag that the command line leaves out the value
+// of MILLRACE_NAME, if there is one.
+func fromEnvironment(flags *pflag.FlagSet) error {
+	var faults []error
+	flags.VisitAll(func(f *pflag.Flag) {
+		name := "MILLRACE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		value, ok := os.LookupEnv(name)
+		if !ok || f.Changed || f.Name == "help" || f.Name == "version" {
+			return
+		}
+		if err := flags.Set(f.Name, value); err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", name, err))
+		}
+	})
+	if len(faults) > 0 {
+		return &usageError{errors.Join(faults...)}
+	}
+	return nil
+}
+
+// open returns a client of the server.
+func (r *remote) open() (*client.Client, error) {
+	token := r.token
+	if token == "" {
+		token = os.Getenv("MILLRACE_ROOT_TOKEN")
+	}
+	c, err := client.New(r.server, client.Options{Token: token})
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return c, nil
+}
+
+// exactArgs is cobra.ExactArgs with a fault that says what the arguments are.
+func exactArgs(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != len(names) {
+			return usagef("expected %s, got %d arguments", strings.Join(names, " "), len(args))
+		}
+		return nil
+	}
+}
+
+// printJSON prints a JSON document, indented.
+func printJSON(w io.Writer, text []byte) error {
+	var b bytes.Buffer
+	if err := json.Indent(&b, text, "", "  "); err != nil {
+		return fmt.Errorf("print the answer: %w", err)
+	}
+	b.WriteByte('\n')
+	_, err := b.WriteTo(w)
+	return err
+}
+
+// table prints rows in columns; the first is the heading.
+func table(w io.Writer, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		if _, err := fmt.Fprintln(t, strings.Join(row, "\t")); err != nil {
+			return err
+		}
+	}
+	return t.Flush()
+}
+
+// moment is a time for people, or a dash.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}

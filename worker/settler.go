@@ -1,0 +1,104 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/millrace-dev/millrace"
+)
+
+const settleTimeout = 10 * time.Second
+
+// settler settles messages in batches: while one call is under way, what is to
+// be settled next gathers for the next.
+type settler struct {
+	queues millrace.QueueService
+	queue  string
+	log    *slog.Logger
+	wake   chan struct{}
+
+	mu      sync.Mutex
+	pending map[millrace.Verb][]millrace.Settlement
+}
+
+func newSettler(queues millrace.QueueService, queue string, log *slog.Logger) *settler {
+	return &settler{queues: queues, queue: queue, log: log, wake: make(chan struct{}, 1), pending: map[millrace.Verb][]millrace.Settlement{}}
+}
+
+// add takes a handled message.
+func (s *settler) add(m millrace.Message, err error) {
+	verb, item := millrace.Ack, millrace.Settlement{Receipt: m.Receipt}
+	if err != nil {
+		verb, item.Error = millrace.Retry, err.Error()
+		var v *verdict
+		if errors.As(err, &v) {
+			item.Delay = v.delay
+			if v.bury {
+				verb = millrace.Bury
+			}
+		}
+	}
+	s.mu.Lock()
+	s.pending[verb] = append(s.pending[verb], item)
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// start settles what is added until stop is called, which settles the rest.
+func (s *settler) start() (stop func()) {
+	stopping := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			select {
+			case <-s.wake:
+				s.flush()
+			case <-stopping:
+				s.flush()
+				return
+			}
+		}
+	})
+	return func() { close(stopping); done.Wait() }
+}
+
+// flush settles all that is pending. What cannot be settled comes back when its
+// lease ends: that is what leases are for.
+func (s *settler) flush() {
+	s.mu.Lock()
+	pending := s.pending
+	s.pending = map[millrace.Verb][]millrace.Settlement{}
+	s.mu.Unlock()
+	for verb, items := range pending {
+		for len(items) > 0 {
+			n := min(len(items), millrace.MaxLeaseCount)
+			s.settle(verb, items[:n])
+			items = items[n:]
+		}
+	}
+}
+
+func (s *settler) settle(verb millrace.Verb, items []millrace.Settlement) {
+	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+	defer cancel()
+	do := s.queues.Ack
+	switch verb {
+	case millrace.Retry:
+		do = s.queues.Retry
+	case millrace.Bury:
+		do = s.queues.Bury
+	}
+	r, err := do(ctx, s.queue, items...)
+	switch {
+	case err != nil:
+		s.log.Warn("settle", "queue", s.queue, "messages", len(items), "error", err)
+	case len(r.Lost) > 0:
+		s.log.Warn("leases had ended before they were settled", "queue", s.queue, "messages", len(r.Lost))
+	}
+}

@@ -19,6 +19,7 @@ const (
 	MaxAttrValue   = 1 << 10
 	MaxLeaseCount  = 1000
 	MaxLeaseBytes  = 4 << 20
+	MaxReceipts    = 10000 // of one settlement
 )
 
 // NameFault says what is wrong with a name (of a queue, tenant, topic, type and

@@ -30,10 +30,23 @@ func (s Queues) Lease(ctx context.Context, name string, o millrace.LeaseOptions)
 		o.Lease = q.spec.Lease
 	}
 	if o.Wait == 0 {
-		messages, _, err := s.look(ctx, q, o)
-		return messages, err
+		return s.lookEverywhere(ctx, q, o)
 	}
 	return s.wait(ctx, q, o)
+}
+
+// lookEverywhere looks once, also where nothing was when somebody last looked:
+// a hint may be on its way, and the caller will not wait for it.
+func (s Queues) lookEverywhere(ctx context.Context, q *queue, o millrace.LeaseOptions) ([]millrace.Message, error) {
+	empty := s.b.waiting.emptyLanes(q.uid, o.Max)
+	messages, _, err := s.look(ctx, q, o)
+	for i := 0; i < len(empty) && len(messages) == 0 && err == nil; i++ {
+		var got taken
+		if got, err = s.visit(ctx, q, empty[i], o); err == nil {
+			messages, err = s.messages(q, got)
+		}
+	}
+	return messages, err
 }
 
 func leaseFaults(o *millrace.LeaseOptions) error {

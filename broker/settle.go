@@ -32,20 +32,16 @@ func (s Queues) settle(ctx context.Context, name string, verb millrace.Verb, ite
 		return out, err
 	}
 	defer s.b.gate.leave()
-	lanes := s.sort(q, verb, items, &out)
-	for lane, group := range lanes {
-		if len(group.items) == 0 {
-			continue
-		}
+	for _, group := range s.sort(q, verb, items, &out) {
 		var done millrace.Settled
-		err := s.inLane(ctx, q, lane, func() (err error) {
-			done, err = s.b.engine.Settle(ctx, lane, millrace.Settle{Queue: q.uid, Verb: verb, Items: group.items})
+		err := s.inLane(ctx, q, group.lane, func() (err error) {
+			done, err = s.b.engine.Settle(ctx, group.lane, millrace.Settle{Queue: q.uid, Verb: verb, Items: group.items})
 			return err
 		})
 		if err != nil {
 			return out, err
 		}
-		s.b.reaper.note(lane, done.Due)
+		s.b.reaper.note(group.lane, done.Due)
 		out.Dead += done.Dead
 		out.Settled += len(group.items) - len(done.Lost)
 		for _, i := range done.Lost {
@@ -84,36 +80,43 @@ func settleFaults(items []millrace.Settlement) []millrace.Fault {
 			faults = append(faults, millrace.Fault{Location: at + ".delay", Message: "must be between 0s and " + millrace.MaxDelay.String()})
 		}
 	}
-	if len(items) > millrace.MaxLeaseCount {
-		faults = append(faults, millrace.Fault{Location: "items", Message: "must be at most " + strconv.Itoa(millrace.MaxLeaseCount)})
+	if len(items) > millrace.MaxReceipts {
+		faults = append(faults, millrace.Fault{Location: "items", Message: "must be at most " + strconv.Itoa(millrace.MaxReceipts)})
 	}
 	return faults
 }
 
-// laneItems are the items of a call that belong to one lane.
+// laneItems are items of a call that belong to one lane, no more than one
+// transition may take.
 type laneItems struct {
+	lane     int
 	items    []millrace.SettleItem
 	receipts []string
 }
 
 // sort puts items into their lanes; what is no receipt at all is lost.
-func (s Queues) sort(q *queue, verb millrace.Verb, items []millrace.Settlement, out *millrace.SettleResult) []laneItems {
-	lanes := make([]laneItems, s.b.identity.Lanes)
+func (s Queues) sort(q *queue, verb millrace.Verb, items []millrace.Settlement, out *millrace.SettleResult) []*laneItems {
+	var groups []*laneItems
+	open := make([]*laneItems, s.b.identity.Lanes)
 	for _, item := range items {
 		r, ok := millrace.ParseReceipt(item.Receipt)
 		if !ok {
 			out.Lost = append(out.Lost, item.Receipt)
 			continue
 		}
-		g := &lanes[millrace.LaneOfSeq(r.Seq, s.b.identity.Lanes)]
+		lane := millrace.LaneOfSeq(r.Seq, s.b.identity.Lanes)
+		if g := open[lane]; g == nil || len(g.items) == millrace.MaxLeaseCount {
+			open[lane] = &laneItems{lane: lane}
+			groups = append(groups, open[lane])
+		}
 		one := millrace.SettleItem{Seq: r.Seq, Token: r.Token, Error: cut(item.Error)}
 		if verb == millrace.Retry {
 			one.Delay = delay(q, item.Delay, r.Attempt)
 		}
-		g.items = append(g.items, one)
-		g.receipts = append(g.receipts, item.Receipt)
+		open[lane].items = append(open[lane].items, one)
+		open[lane].receipts = append(open[lane].receipts, item.Receipt)
 	}
-	return lanes
+	return groups
 }
 
 // delay is what the caller asks for, or the queue's backoff after the attempt.
@@ -155,19 +158,16 @@ func (s Queues) Extend(ctx context.Context, name string, lease time.Duration, re
 	if lease == 0 {
 		lease = q.spec.Lease
 	}
-	for lane, group := range s.sort(q, millrace.Ack, items, &out) {
-		if len(group.items) == 0 {
-			continue
-		}
+	for _, group := range s.sort(q, millrace.Ack, items, &out) {
 		var done millrace.Extended
-		err := s.inLane(ctx, q, lane, func() (err error) {
-			done, err = s.b.engine.Extend(ctx, lane, millrace.Extend{Queue: q.uid, For: lease, Items: group.items})
+		err := s.inLane(ctx, q, group.lane, func() (err error) {
+			done, err = s.b.engine.Extend(ctx, group.lane, millrace.Extend{Queue: q.uid, For: lease, Items: group.items})
 			return err
 		})
 		if err != nil {
 			return out, err
 		}
-		s.b.reaper.note(lane, done.Due)
+		s.b.reaper.note(group.lane, done.Due)
 		out.Settled += len(group.items) - len(done.Lost)
 		for _, i := range done.Lost {
 			out.Lost = append(out.Lost, group.receipts[i])

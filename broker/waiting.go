@@ -24,6 +24,7 @@ type waitingRoom struct {
 type waitingQueue struct {
 	lanes   []laneState
 	waiters []*waiter // first come, first woken
+	polls   int       // leases that did not wait
 }
 
 // laneState is what is known of one queue in one lane.
@@ -190,6 +191,7 @@ func (r *waitingRoom) close() {
 type visit struct {
 	lane, max int
 	hints     uint64
+	booked    int // turns charged for it
 }
 
 // plan shares max messages out over the lanes that may have some, in proportion
@@ -219,6 +221,23 @@ func (r *waitingRoom) plan(uid string, max int) []visit {
 	return q.charge(visits)
 }
 
+// emptyLanes are visits to the lanes that plan would leave out, from a
+// different one each time.
+func (r *waitingRoom) emptyLanes(uid string, max int) []visit {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	q := r.queue(uid)
+	q.polls++
+	var visits []visit
+	for i := range q.lanes {
+		lane := (q.polls + i) % r.lanes
+		if s := &q.lanes[lane]; s.empty {
+			visits = append(visits, visit{lane: lane, max: max, hints: s.hints})
+		}
+	}
+	return visits
+}
+
 func (s *laneState) weight() int { return max(s.tenants, 1) }
 
 // leastServed is the visit whose lane would have had the fewest turns for its tenants.
@@ -239,6 +258,7 @@ func (q *waitingQueue) charge(visits []visit) []visit {
 	for _, v := range visits {
 		if v.max > 0 {
 			q.lanes[v.lane].served += float64(v.max) / float64(q.lanes[v.lane].weight())
+			v.booked = v.max
 			kept = append(kept, v)
 		}
 	}
@@ -251,7 +271,7 @@ func (r *waitingRoom) learn(uid string, v visit, got, tenants int) {
 	defer r.mu.Unlock()
 	q := r.queue(uid)
 	s := &q.lanes[v.lane]
-	s.served -= float64(v.max-got) / float64(s.weight()) // turns booked but not taken
+	s.served -= float64(v.booked-got) / float64(s.weight()) // turns booked but not taken
 	s.tenants = tenants
 	if tenants == 0 && s.hints == v.hints {
 		s.empty = true

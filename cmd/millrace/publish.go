@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace-dev/millrace"
 	"github.com/millrace-dev/millrace/api"
+	"github.com/millrace-dev/millrace/client"
 )
 
 // publishFlags are the flags of publish.
@@ -40,7 +41,7 @@ func newPublish(r *remote) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printPublished(cmd.OutOrStdout(), r.json, results, c.Durability())
+			return printPublished(cmd, r, c, results)
 		},
 	}
 	f := cmd.Flags()
@@ -84,9 +85,13 @@ func (p *publishFlags) complete(stdin io.Reader) error {
 	return nil
 }
 
-func printPublished(w io.Writer, asJSON bool, results []millrace.Published, level millrace.Durability) error {
-	if asJSON {
-		return printJSON(w, api.AppendPublished(nil, results, level))
+func printPublished(cmd *cobra.Command, r *remote, c *client.Client, results []millrace.Published) error {
+	if r.json {
+		stats, err := c.Stats(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return printJSON(cmd.OutOrStdout(), api.AppendPublished(nil, results, stats.Durability))
 	}
 	rows := [][]string{{"ID", "SEQ", "PREV", "SINKS", "DUPLICATE"}}
 	for _, p := range results {
@@ -96,5 +101,5 @@ func printPublished(w io.Writer, asJSON bool, results []millrace.Published, leve
 		}
 		rows = append(rows, []string{p.ID, strconv.FormatUint(p.Seq, 10), prev, strconv.Itoa(p.Sinks), strconv.FormatBool(p.Duplicate)})
 	}
-	return table(w, rows)
+	return table(cmd.OutOrStdout(), rows)
 }

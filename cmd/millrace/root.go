@@ -123,7 +123,7 @@ func (r *remote) open() (*client.Client, error) {
 	if token == "" {
 		token = os.Getenv("MILLRACE_ROOT_TOKEN")
 	}
-	c, err := client.New(r.server, client.Options{Token: token})
+	c, err := client.New(r.server, client.Options{Token: token, RetryFor: 2 * time.Second})
 	if err != nil {
 		return nil, &usageError{err}
 	}

@@ -1,0 +1,139 @@
+package api
+
+import (
+	"encoding/base64"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// AppendEvent writes an event as every reader sees it. Its data goes out as the
+// publisher wrote it.
+func AppendEvent(b []byte, e *millrace.Event) []byte {
+	b = append(b, '{')
+	b = appendTextField(b, "id", e.ID)
+	b = appendTextField(b, "topic", e.Topic)
+	b = appendTextField(b, "type", e.Type)
+	b = appendTextField(b, "tenant", e.Tenant)
+	if e.Key != "" {
+		b = appendTextField(b, "key", e.Key)
+	}
+	b = appendTime(appendName(b, "time"), e.Time)
+	b = appendTime(appendName(b, "recorded_at"), e.RecordedAt)
+	b = appendTextField(b, "content_type", contentType(e))
+	b = appendData(b, e)
+	b = appendStringMap(appendName(b, "attributes"), e.Attributes)
+	b = appendUintField(b, "seq", e.Seq)
+	if e.Key != "" {
+		b = appendUintField(b, "prev", e.Prev)
+	}
+	return append(b, '}')
+}
+
+func contentType(e *millrace.Event) string {
+	if e.ContentType == "" {
+		return millrace.JSONContentType
+	}
+	return e.ContentType
+}
+
+func appendData(b []byte, e *millrace.Event) []byte {
+	if !e.IsJSON() {
+		b = append(appendName(b, "data_base64"), '"')
+		b = base64.StdEncoding.AppendEncode(b, e.Data)
+		return append(b, '"')
+	}
+	b = appendName(b, "data")
+	if len(e.Data) == 0 {
+		return append(b, "null"...)
+	}
+	return append(b, e.Data...)
+}
+
+// DecodeEvent reads an event as AppendEvent writes it. Its data is a part of text.
+func DecodeEvent(text []byte) (millrace.Event, error) {
+	d := newAnswerDecoder(text)
+	e := d.event(&millrace.Event{})
+	return e, d.finish()
+}
+
+// event reads an event of an answer. like is the one before, whose texts are
+// often the same.
+func (d *decoder) event(like *millrace.Event) (e millrace.Event) {
+	if !d.object() {
+		return e
+	}
+	for d.next() {
+		switch string(d.name) {
+		case "id":
+			e.ID, _ = d.string("")
+		case "topic":
+			e.Topic, _ = d.string(like.Topic)
+		case "type":
+			e.Type, _ = d.string(like.Type)
+		case "tenant":
+			e.Tenant, _ = d.string(like.Tenant)
+		case "key":
+			e.Key, _ = d.string("")
+		case "time":
+			e.Time, _ = d.time()
+		case "recorded_at":
+			e.RecordedAt, _ = d.time()
+		default:
+			d.eventContent(&e, like)
+		}
+	}
+	return e
+}
+
+func (d *decoder) eventContent(e, like *millrace.Event) {
+	switch string(d.name) {
+	case "content_type":
+		e.ContentType, _ = d.string(like.ContentType)
+	case "data":
+		e.Data, _ = d.data()
+	case "data_base64":
+		e.Data, _ = d.base64()
+	case "attributes":
+		e.Attributes = d.attributes()
+	case "seq":
+		e.Seq = d.unsigned()
+	case "prev":
+		e.Prev = d.unsigned()
+	default:
+		d.skip()
+	}
+}
+
+// data reads an event's data: its text, or nil for null.
+func (d *decoder) data() (raw []byte, ok bool) {
+	raw, ok = d.value()
+	if ok && raw[0] == 'n' {
+		return nil, true
+	}
+	return raw, ok
+}
+
+// attributes reads an object of strings; nil if it is empty.
+func (d *decoder) attributes() map[string]string {
+	if !d.object() {
+		return nil
+	}
+	var m map[string]string
+	for d.next() {
+		name := string(d.name)
+		value, ok := d.string("")
+		if !ok {
+			continue
+		}
+		if m == nil {
+			m = make(map[string]string)
+		}
+		m[name] = value
+	}
+	return m
+}
+
+func (d *decoder) unsigned() uint64 {
+	n, _ := d.integer(0, maxInteger)
+	return uint64(n)
+}

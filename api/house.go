@@ -1,0 +1,126 @@
+package api
+
+import "github.com/millrace-dev/millrace"
+
+// AppendHealth writes the answer of a health check.
+func AppendHealth(b []byte, ok bool) []byte {
+	return append(appendBoolField(append(b, '{'), "ok", ok), '}')
+}
+
+// AppendNodes writes the nodes of a store.
+func AppendNodes(b []byte, nodes []millrace.Node) []byte {
+	return appendPage(b, "nodes", nodes, "", appendNode)
+}
+
+func appendNode(b []byte, n *millrace.Node) []byte {
+	b = appendTextField(append(b, '{'), "id", n.ID)
+	b = appendTextField(b, "host", n.Host)
+	b = appendTextField(b, "version", n.Version)
+	b = appendStrings(appendName(b, "roles"), n.Roles)
+	b = appendBoolField(b, "leader", false)
+	b = appendTime(appendName(b, "started_at"), n.StartedAt)
+	b = appendTime(appendName(b, "seen_at"), n.SeenAt)
+	return append(b, '}')
+}
+
+// DecodeNodes reads the nodes of a store.
+func DecodeNodes(text []byte) ([]millrace.Node, error) {
+	nodes, _, err := decodePage(text, "nodes", (*decoder).node)
+	return nodes, err
+}
+
+func (d *decoder) node() (n millrace.Node) {
+	if !d.object() {
+		return n
+	}
+	for d.next() {
+		switch string(d.name) {
+		case "id":
+			n.ID, _ = d.string("")
+		case "host":
+			n.Host, _ = d.string("")
+		case "version":
+			n.Version, _ = d.string("")
+		case "roles":
+			n.Roles = d.strings()
+		case "started_at":
+			n.StartedAt, _ = d.time()
+		case "seen_at":
+			n.SeenAt, _ = d.time()
+		default:
+			d.skip()
+		}
+	}
+	return n
+}
+
+// laterStats are the parts of the statistics whose nouns are not there yet.
+const laterStats = `,"subscriptions":{"queued":0,"dead":0,"failing":0,"disabled":0}` +
+	`,"streams":{"records":0,"lag":0,"quarantined":0},"operations":{"queued":0,"running":0}}`
+
+// AppendStats writes the statistics of a store.
+func AppendStats(b []byte, s *millrace.Stats) []byte {
+	b = appendTextField(append(b, '{'), "engine", s.Engine)
+	b = appendTextField(b, "durability", string(s.Durability))
+	b = appendIntField(b, "lanes", int64(s.Lanes))
+	b = appendIntField(b, "format", int64(s.Format))
+	b = appendTextField(b, "namespace", s.Namespace)
+	b = appendIntField(b, "bytes", s.Bytes)
+	b = appendIntField(b, "published", s.Published)
+	b = appendIntField(b, "duplicates", s.Duplicates)
+	b = appendIntField(b, "refused", s.Refused)
+	b = appendIntField(b, "dropped", s.Dropped)
+	b = appendIntField(b, "unrouted", s.Unrouted)
+	b = appendIntField(b, "delayed", 0)
+	b = appendCounts(appendName(b, "queues"), &s.Queues)
+	return append(b, laterStats...)
+}
+
+// DecodeStats reads the statistics of a store.
+func DecodeStats(text []byte) (s millrace.Stats, err error) {
+	d := newAnswerDecoder(text)
+	if d.object() {
+		for d.next() {
+			switch string(d.name) {
+			case "engine":
+				s.Engine, _ = d.string("")
+			case "durability":
+				level, _ := d.string("")
+				s.Durability = millrace.Durability(level)
+			case "lanes":
+				s.Lanes = int(d.unsigned())
+			case "format":
+				s.Format = int(d.unsigned())
+			case "namespace":
+				s.Namespace, _ = d.string("")
+			case "queues":
+				s.Queues = d.counts()
+			default:
+				d.statsNumber(&s)
+			}
+		}
+	}
+	return s, d.finish()
+}
+
+func (d *decoder) statsNumber(s *millrace.Stats) {
+	var to *int64
+	switch string(d.name) {
+	case "bytes":
+		to = &s.Bytes
+	case "published":
+		to = &s.Published
+	case "duplicates":
+		to = &s.Duplicates
+	case "refused":
+		to = &s.Refused
+	case "dropped":
+		to = &s.Dropped
+	case "unrouted":
+		to = &s.Unrouted
+	default:
+		d.skip()
+		return
+	}
+	*to, _ = d.integer(0, maxInteger)
+}

@@ -1,0 +1,156 @@
+// Command bench measures Millrace beside its peers in one run: each round
+// measures everything once, one after the other, so that noise hits all alike.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/millrace-dev/millrace/internal/redistest"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the settings of a run.
+type options struct {
+	rounds   int
+	window   time.Duration
+	idle     time.Duration // 0: not measured
+	backlog  int           // messages that wait when leasing begins
+	fsync    bool          // also on a Redis that fsyncs each command
+	only     string        // part of the ids to measure
+	profile  string        // directory
+	json     bool
+	markdown bool
+}
+
+func parse(args []string, stderr io.Writer) (options, error) {
+	var o options
+	quick := false
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.BoolVar(&quick, "quick", false, "fewer and shorter rounds: within a minute")
+	f.IntVar(&o.rounds, "rounds", 5, "how often everything is measured")
+	f.DurationVar(&o.window, "window", time.Second, "how long each measurement lasts")
+	f.DurationVar(&o.idle, "idle", 10*time.Second, "how long an idle node is watched; 0 for not at all")
+	f.IntVar(&o.backlog, "backlog", 200000, "messages that wait when leasing begins")
+	f.BoolVar(&o.fsync, "fsync", false, "measure also on a Redis with appendfsync always")
+	f.StringVar(&o.only, "only", "", "measure only what has this in its id; several are separated by commas")
+	f.StringVar(&o.profile, "profile", "", "write CPU profiles of the first round to this directory")
+	f.BoolVar(&o.json, "json", false, "print JSON")
+	f.BoolVar(&o.markdown, "markdown", false, "print Markdown")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if quick {
+		o.rounds, o.window, o.idle, o.backlog = 1, 500*time.Millisecond, 5*time.Second, 120000
+	}
+	if o.rounds < 1 || o.window <= 0 || o.backlog < hundred {
+		return o, errors.New("rounds and window must be above 0, and backlog at least 100")
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	o, err := parse(args, stderr)
+	if err != nil {
+		return err
+	}
+	plain, stop, err := startRedis()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	var fsync *redistest.Server
+	if o.fsync {
+		var stop func()
+		if fsync, stop, err = startRedis("--appendonly", "yes", "--appendfsync", "always"); err != nil {
+			return err
+		}
+		defer stop()
+	}
+	r, err := o.measure(ctx, o.chosen(plan(o, plain, fsync)), stderr)
+	if err != nil {
+		return err
+	}
+	return o.print(r, stdout)
+}
+
+// chosen leaves out what was not asked for.
+func (o options) chosen(all []entry) []entry {
+	if o.only == "" {
+		return all
+	}
+	var list []entry
+	for _, e := range all {
+		for part := range strings.SplitSeq(o.only, ",") {
+			if strings.Contains(e.id, part) {
+				list = append(list, e)
+				break
+			}
+		}
+	}
+	return list
+}
+
+// measure runs all rounds.
+func (o options) measure(ctx context.Context, list []entry, progress io.Writer) (*report, error) {
+	samples := make([][]sample, len(list))
+	for round := range o.rounds {
+		for i, e := range list {
+			w := &window{length: o.window, redis: e.on}
+			if round == 0 && o.profile != "" {
+				w.profile = filepath.Join(o.profile, e.id)
+			}
+			settle()
+			if err := e.run(ctx, w); err != nil {
+				return nil, fmt.Errorf("measure %s: %w", e.id, err)
+			}
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			fmt.Fprintf(progress, "round %d of %d: %s %s/s\n", round+1, o.rounds, e.id, count(w.Rate))
+			samples[i] = append(samples[i], w.sample)
+		}
+	}
+	r := &report{Rounds: o.rounds}
+	for i, e := range list {
+		r.Figures = append(r.Figures, figureOf(e, samples[i]))
+	}
+	r.judge(comparisons())
+	if o.idle == 0 {
+		return r, nil
+	}
+	idle, err := measureIdle(ctx, o.idle)
+	if err != nil {
+		return nil, fmt.Errorf("measure idle: %w", err)
+	}
+	r.judgeIdle(idle)
+	return r, nil
+}
+
+func (o options) print(r *report, w io.Writer) error {
+	switch {
+	case o.json:
+		return r.writeJSON(w)
+	case o.markdown:
+		return r.writeMarkdown(w)
+	}
+	return r.writeText(w)
+}

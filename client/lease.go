@@ -1,0 +1,63 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/api"
+)
+
+// Lease is asked once: a lease whose answer is lost comes back by itself, and
+// asking again would take more than was wanted.
+func (q queues) Lease(ctx context.Context, name string, o millrace.LeaseOptions) ([]millrace.Message, error) {
+	if err := nameFault("queue", name); err != nil {
+		return nil, err
+	}
+	k := post(api.AppendLease(nil, o), "queues", name, "lease")
+	k.once, k.wait = true, max(o.Wait, 0)
+	r, err := q.c.do(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := api.DecodeMessages(r.text)
+	return messages, understood(err)
+}
+
+func (q queues) Ack(ctx context.Context, name string, items ...millrace.Settlement) (millrace.SettleResult, error) {
+	bare := make([]millrace.Settlement, len(items))
+	for i := range items {
+		bare[i].Receipt = items[i].Receipt
+	}
+	return q.settle(ctx, name, api.Ack, api.AppendSettle(nil, bare))
+}
+
+func (q queues) Retry(ctx context.Context, name string, items ...millrace.Settlement) (millrace.SettleResult, error) {
+	return q.settle(ctx, name, api.Retry, api.AppendSettle(nil, items))
+}
+
+func (q queues) Bury(ctx context.Context, name string, items ...millrace.Settlement) (millrace.SettleResult, error) {
+	timeless := make([]millrace.Settlement, len(items))
+	for i := range items {
+		timeless[i] = millrace.Settlement{Receipt: items[i].Receipt, Error: items[i].Error}
+	}
+	return q.settle(ctx, name, api.Bury, api.AppendSettle(nil, timeless))
+}
+
+func (q queues) Extend(ctx context.Context, name string, lease time.Duration, receipts ...string) (millrace.SettleResult, error) {
+	return q.settle(ctx, name, api.Extend, api.AppendExtend(nil, lease, receipts))
+}
+
+// settle asks for one of the verbs. Asked twice it changes nothing more: the
+// second time the receipts are lost.
+func (q queues) settle(ctx context.Context, name string, verb api.Verb, body []byte) (millrace.SettleResult, error) {
+	if err := nameFault("queue", name); err != nil {
+		return millrace.SettleResult{}, err
+	}
+	r, err := q.c.do(ctx, post(body, "queues", name, string(verb)))
+	if err != nil {
+		return millrace.SettleResult{}, err
+	}
+	result, err := api.DecodeSettled(r.text)
+	return result, understood(err)
+}

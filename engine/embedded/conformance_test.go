@@ -1,0 +1,39 @@
+package embedded_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/goleak"
+
+	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/engine/embedded"
+	"github.com/millrace-dev/millrace/engine/enginetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestConformanceInMemory(t *testing.T) {
+	t.Run("OneLane", func(t *testing.T) { enginetest.Run(t, enginetest.Config{Lanes: 1, New: inMemory}) })
+	t.Run("FourLanes", func(t *testing.T) { enginetest.Run(t, enginetest.Config{Lanes: 4, New: inMemory}) })
+}
+
+func TestConformanceOnDisk(t *testing.T) {
+	enginetest.Run(t, enginetest.Config{Lanes: 1, New: onDisk, Tenants: 1000, Runs: 4})
+}
+
+// inMemory is a place on a file system in memory that outlives a close.
+func inMemory(testing.TB) enginetest.Place {
+	fs := vfs.NewMem()
+	return func(o millrace.EngineOptions) (millrace.Engine, error) {
+		return embedded.OpenFS(context.Background(), fs, "store", o)
+	}
+}
+
+func onDisk(t testing.TB) enginetest.Place {
+	dir := t.TempDir()
+	return func(o millrace.EngineOptions) (millrace.Engine, error) {
+		return embedded.Open(context.Background(), dir, o)
+	}
+}

@@ -1,0 +1,131 @@
+package embedded
+
+import (
+	"encoding/binary"
+	"strconv"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// A key is its kind, the lane's number, then what names the record within its
+// kind; numbers are big-endian, so that keys sort as their parts do.
+const (
+	kindIdentity   = 'I' //                                    store id, format, lanes, namespace
+	kindVersion    = 'V' //                                    version of the registry, floor of its history
+	kindDefinition = 'R' // kind \0 name                       definition
+	kindDeleted    = 'D' // version                            deleted definition
+	kindMeta       = 'M' // lane                               clocks, version, counters
+	kindSettings   = 's' // lane uid                           settings of a queue
+	kindCounters   = 'c' // lane uid                           counters of a queue
+	kindRemoved    = 'w' // lane uid                           a removed queue; whether its data waits for the sweep
+	kindTopic      = 't' // lane topic                         events, last
+	kindMessage    = 'm' // lane uid tenant \0 seq             mark, size; while waiting, leased or delayed
+	kindLease      = 'l' // lane uid number                    deadline, token, (tenant, seq, attempt)...
+	kindDelayed    = 'z' // lane uid seq                       due, tenant
+	kindDead       = 'x' // lane uid seq                       why, when, attempts
+	kindBody       = 'e' // lane seq                           prev, recorded, event
+	kindHolders    = 'r' // lane seq                           how many queues hold the body, if more than one
+	kindDigest     = 'd' // lane generation digest             first stamp of an id that was given
+	kindLast       = 'k' // lane generation tenant \0 key      last seq of a key
+)
+
+// uid is a queue's uid as its 16 hex digits say it.
+type uid uint64
+
+func parseUID(s string) (uid, bool) {
+	if len(s) != 16 {
+		return 0, false
+	}
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseUint(s, 16, 64)
+	return uid(n), err == nil
+}
+
+func (u uid) String() string {
+	const digits = "0123456789abcdef"
+	var b [16]byte
+	for i := range b {
+		b[i] = digits[u>>(60-4*i)&15]
+	}
+	return string(b[:])
+}
+
+func laneKey(b []byte, kind byte, lane int) []byte { return append(b, kind, byte(lane)) }
+
+func queueKey(b []byte, kind byte, lane int, q uid) []byte {
+	return binary.BigEndian.AppendUint64(laneKey(b, kind, lane), uint64(q))
+}
+
+// queueSeqKey names a lease (by its number), a delayed or a dead message.
+func queueSeqKey(b []byte, kind byte, lane int, q uid, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(queueKey(b, kind, lane, q), seq)
+}
+
+func seqKey(b []byte, kind byte, lane int, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(laneKey(b, kind, lane), seq)
+}
+
+func facetKey(b []byte, lane int, q uid, tenant string) []byte {
+	b = append(queueKey(b, kindMessage, lane, q), tenant...)
+	return append(b, 0)
+}
+
+func messageKey(b []byte, lane int, q uid, tenant string, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(facetKey(b, lane, q, tenant), seq)
+}
+
+func generationKey(b []byte, kind byte, lane int, gen uint32) []byte {
+	return binary.BigEndian.AppendUint32(laneKey(b, kind, lane), gen)
+}
+
+func digestKey(b []byte, lane int, gen uint32, d millrace.Digest) []byte {
+	return append(generationKey(b, kindDigest, lane, gen), d[:]...)
+}
+
+func lastKey(b []byte, lane int, gen uint32, name string) []byte {
+	return append(generationKey(b, kindLast, lane, gen), name...)
+}
+
+func topicKey(b []byte, lane int, topic string) []byte {
+	return append(laneKey(b, kindTopic, lane), topic...)
+}
+
+func definitionKey(b []byte, kind millrace.Kind, name string) []byte {
+	b = append(append(b, kindDefinition), kind...)
+	return append(append(b, 0), name...)
+}
+
+func deletedKey(b []byte, version uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(b, kindDeleted), version)
+}
+
+// after is the first key past all that begin with prefix.
+func after(prefix []byte) []byte {
+	b := append([]byte(nil), prefix...)
+	for i := len(b) - 1; i >= 0; i-- {
+		if b[i]++; b[i] != 0 {
+			return b[:i+1]
+		}
+	}
+	return nil
+}
+
+// splitMessageKey takes a message's key apart.
+func splitMessageKey(key []byte) (q uid, tenant []byte, seq uint64, ok bool) {
+	const before, least = 2 + 8, 2 + 8 + 1 + 8
+	if len(key) < least || key[len(key)-9] != 0 {
+		return 0, nil, 0, false
+	}
+	q = uid(binary.BigEndian.Uint64(key[2:before]))
+	return q, key[before : len(key)-9], binary.BigEndian.Uint64(key[len(key)-8:]), true
+}
+
+// lastNumber is the number that a key ends with.
+func lastNumber(key []byte) uint64 { return binary.BigEndian.Uint64(key[len(key)-8:]) }
+
+// keyQueue is the uid in the key of a lease, a delayed or a dead message.
+func keyQueue(key []byte) uid { return uid(binary.BigEndian.Uint64(key[2:10])) }

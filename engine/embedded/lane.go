@@ -1,0 +1,285 @@
+package embedded
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// journal orders the transitions of one part of the store, a lane or the
+// registry. A transition runs under the lock: it changes the index and appends
+// its writes to the open group. The committer takes the group, and when it is
+// durable all who wait for it are released. So log order is index order.
+type journal struct {
+	engine *Engine
+	seal   func(*group) // adds, under the lock, what is written once a group
+	after  func(*group) // is called, under the lock, when the group is applied
+
+	mu      sync.Mutex
+	open    *group // takes writes
+	flying  *group // is being applied
+	made    uint64 // number of the open group
+	applied uint64 // number of the last applied group
+}
+
+// group is the writes that become durable together.
+type group struct {
+	no       uint64
+	batch    *pebble.Batch
+	key, val []byte // for building a record; the batch copies it
+	hints    []millrace.Hint
+	fat      []*facet   // whose tails can be trimmed once this is applied
+	gone     []goneFrom // settled messages that the disk still has
+	lastSeq  uint64     // the highest seq stamped in it
+	done     chan struct{}
+}
+
+type goneFrom struct {
+	queue *queue
+	seq   uint64
+}
+
+func (g *group) set() {
+	if err := g.batch.Set(g.key, g.val, nil); err != nil {
+		panic("embedded: batch refused a record: " + err.Error()) // only a batch past 4 GB does
+	}
+}
+
+func (g *group) del() {
+	if err := g.batch.Delete(g.key, nil); err != nil {
+		panic("embedded: batch refused a deletion: " + err.Error())
+	}
+}
+
+func (g *group) delRange(from, to []byte) {
+	if err := g.batch.DeleteRange(from, to, nil); err != nil {
+		panic("embedded: batch refused a deletion: " + err.Error())
+	}
+}
+
+func (g *group) hint(h millrace.Hint) { g.hints = append(g.hints, h) }
+
+// group is the open group.
+func (j *journal) group() *group {
+	if j.open == nil {
+		j.made++
+		j.open = &group{no: j.made, batch: j.engine.db.NewBatch(), done: make(chan struct{})}
+	}
+	return j.open
+}
+
+// do runs one transition and returns when it, and all that it was computed
+// from, is durable. A transition that returns an error must not have written.
+func (j *journal) do(ctx context.Context, f func(*group) error) error {
+	j.mu.Lock()
+	if err := j.engine.refusal(ctx); err != nil {
+		j.mu.Unlock()
+		return err
+	}
+	g := j.group()
+	writes, hints := g.batch.Count(), len(g.hints)
+	err := f(g)
+	wrote := g.batch.Count() != writes
+	var own []millrace.Hint // of a transition that wrote nothing: the committer may never come by
+	if !wrote && len(g.hints) > hints {
+		own = slices.Clone(g.hints[hints:])
+		g.hints = g.hints[:hints]
+	}
+	wait := j.pending()
+	j.mu.Unlock()
+	if wrote {
+		j.engine.wakeCommitter()
+	}
+	if e := j.engine.await(ctx, wait, wrote); e != nil {
+		return e
+	}
+	j.engine.sendHints(own)
+	return err
+}
+
+// pending is the last group that has writes and is not durable, or nil.
+func (j *journal) pending() *group {
+	if j.open != nil && !j.open.batch.Empty() {
+		return j.open
+	}
+	return j.flying
+}
+
+// await waits for a group to be durable.
+func (e *Engine) await(ctx context.Context, g *group, wrote bool) error {
+	if g == nil {
+		return nil
+	}
+	select {
+	case <-g.done:
+		return nil
+	case <-e.broken:
+	case <-ctx.Done():
+	}
+	select {
+	case <-g.done:
+		return nil
+	default:
+	}
+	code, detail := millrace.CodeUnavailable, "the store did not answer"
+	if wrote {
+		code, detail = millrace.CodeOutcomeUnknown, "the store did not answer; it may have happened"
+	}
+	if err := ctx.Err(); err != nil {
+		return millrace.Wrap(code, err, detail)
+	}
+	return millrace.Wrap(code, e.failure(), detail)
+}
+
+// take closes the open group for the committer, nil if there is nothing to write.
+func (j *journal) take(last bool) *group {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.open == nil && last {
+		j.group()
+	}
+	if j.open == nil || j.open.batch.Empty() && !last {
+		return nil
+	}
+	g := j.open
+	j.seal(g)
+	if g.batch.Empty() {
+		return nil
+	}
+	j.open, j.flying = nil, g
+	return g
+}
+
+// release tells everyone that a group is durable.
+func (j *journal) release(g *group) {
+	j.mu.Lock()
+	j.flying, j.applied = nil, g.no
+	j.after(g)
+	j.mu.Unlock()
+	close(g.done)
+}
+
+// lane is the index of one lane; its journal's lock guards it.
+type lane struct {
+	journal
+	no      int
+	meta    meta
+	dirty   bool // meta has changed since it was written
+	queues  map[uid]*queue
+	removed map[uid]bool // for ever; true while its data waits for the sweep
+	topics  map[string]*topic
+	agenda  agenda
+	leases  uint64 // number of the last lease record
+
+	digests recent[millrace.Digest, remembered[stamp]]
+	lasts   recent[string, remembered[uint64]]
+	holders recent[uint64, uint32]
+
+	dirtyQueues []*queue
+	dirtyTopics []*topic
+	appliedSeq  uint64
+
+	cache bodies
+	sweep sweeper
+}
+
+func newLane(e *Engine, no int) *lane {
+	l := &lane{no: no, queues: map[uid]*queue{}, removed: map[uid]bool{}, topics: map[string]*topic{}}
+	l.journal = journal{engine: e, seal: l.sealGroup, after: l.afterGroup}
+	l.cache.limit = bodyCacheSize / int64(max(1, e.identity.Lanes))
+	return l
+}
+
+// transition runs one transition of the lane at a moment, and hints when it
+// has made the first due entry earlier.
+func (l *lane) transition(ctx context.Context, at time.Time, f func(g *group, now int64) error) error {
+	return l.do(ctx, func(g *group) error {
+		t, offset := l.meta.t, l.meta.offset
+		now := l.now(at)
+		before := l.agenda.first()
+		if before != nil {
+			old := *before // it may be moved by the transition
+			before = &old
+		}
+		err := f(g, now)
+		if err != nil {
+			l.meta.t, l.meta.offset = t, offset // a refusal changes nothing
+			return err
+		}
+		if d := l.agenda.first(); d != nil && (before == nil || d.at < before.at) {
+			g.hint(millrace.Hint{Kind: millrace.HintDue, Lane: l.no, In: l.agenda.until(now)})
+		}
+		return nil
+	})
+}
+
+// now is the lane's clock: the given moment or the machine's, but never before
+// the last one. A machine's clock that went back more than a second gets an
+// offset that carries on from there, until it has caught up.
+func (l *lane) now(given time.Time) int64 {
+	ms := given.UnixMilli()
+	if given.IsZero() {
+		ms = l.machineNow()
+	}
+	if ms > l.meta.t {
+		l.meta.t, l.dirty = ms, true
+	}
+	return l.meta.t
+}
+
+func (l *lane) machineNow() int64 {
+	machine := l.engine.clock().UnixMilli()
+	if machine >= l.meta.t {
+		l.meta.offset = 0
+		return machine
+	}
+	if machine+l.meta.offset < l.meta.t-1000 {
+		l.meta.offset = l.meta.t - machine
+		l.engine.log.Warn("the machine's clock went back; the lane's carries on", "lane", l.no, "offset", time.Duration(l.meta.offset)*time.Millisecond)
+	}
+	return machine + l.meta.offset
+}
+
+// sealGroup writes the lane's own record and what has changed of the counters.
+func (l *lane) sealGroup(g *group) {
+	if g.batch.Empty() && !l.dirty {
+		return
+	}
+	for _, q := range l.dirtyQueues {
+		q.dirty = false
+		if !q.removed {
+			g.key = queueKey(g.key[:0], kindCounters, l.no, q.uid)
+			g.val = appendNumbers(g.val[:0], q.acked, q.spent, q.dropped)
+			g.set()
+		}
+	}
+	for _, t := range l.dirtyTopics {
+		t.dirty = false
+		if !t.forgotten {
+			g.key = topicKey(g.key[:0], l.no, t.name)
+			g.val = appendNumbers(g.val[:0], t.events, t.last)
+			g.set()
+		}
+	}
+	l.dirtyQueues, l.dirtyTopics, l.dirty = l.dirtyQueues[:0], l.dirtyTopics[:0], false
+	g.key = laneKey(g.key[:0], kindMeta, l.no)
+	g.val = l.meta.append(g.val[:0])
+	g.set()
+}
+
+func (l *lane) afterGroup(g *group) {
+	l.appliedSeq = max(l.appliedSeq, g.lastSeq)
+	for _, f := range g.fat {
+		f.trim(l.appliedSeq)
+	}
+	for _, x := range g.gone {
+		if h, ok := x.queue.out[x.seq]; ok && h.state == stateGone {
+			delete(x.queue.out, x.seq)
+		}
+	}
+}

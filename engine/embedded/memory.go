@@ -1,0 +1,180 @@
+package embedded
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// keyWindow is how long a generation of keys' last seqs lasts.
+const keyWindow = 30 * 24 * time.Hour
+
+// remembered is a value and the generation it was written in.
+type remembered[V any] struct {
+	val V
+	gen uint32
+}
+
+// recalled is what the disk knows of a commit's ids and keys.
+type recalled struct {
+	digests, lasts uint64 // what the recent memories had dropped when the disk was read
+	events         []recalledEvent
+}
+
+type recalledEvent struct {
+	name      string // tenant, zero byte, key
+	digest    remembered[stamp]
+	last      remembered[uint64]
+	hasDigest bool
+	hasLast   bool
+	skip      bool // the recent memories know it
+}
+
+// recall looks ids and keys up on disk, without the lane's lock but for a
+// moment at the start. What changes meanwhile is in the recent memories.
+func (l *lane) recall(c *millrace.Commit) (recalled, error) {
+	var r recalled
+	if !needsMemory(c) {
+		return r, nil
+	}
+	r.events = make([]recalledEvent, len(c.Events))
+	gens := l.peekRecent(&r, c)
+	for i := range c.Events {
+		if r.events[i].skip {
+			continue
+		}
+		if err := l.readMemory(&r.events[i], &c.Events[i], gens); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+func needsMemory(c *millrace.Commit) bool {
+	for i := range c.Events {
+		if c.Events[i].Remembered || c.Events[i].Key != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// gens are the generations that are being written.
+type gens struct{ digests, lasts uint32 }
+
+func (l *lane) peekRecent(r *recalled, c *millrace.Commit) gens {
+	for i := range c.Events {
+		if ev := &c.Events[i]; ev.Key != "" {
+			r.events[i].name = ev.Tenant + "\x00" + ev.Key
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.digests, r.lasts = l.digests.dropped, l.lasts.dropped
+	for i := range c.Events {
+		ev, k := &c.Events[i], &r.events[i]
+		known := true
+		if ev.Remembered {
+			_, known = l.digests.get(ev.Digest)
+		}
+		if known && ev.Key != "" {
+			_, known = l.lasts.get(k.name)
+		}
+		k.skip = known
+	}
+	return gens{l.meta.digests.no, l.meta.lasts.no}
+}
+
+// recheck repeats, under the lock, what a recent memory may have dropped since
+// the disk was read.
+func (l *lane) recheck(r *recalled, c *millrace.Commit) error {
+	if r.events == nil || r.digests == l.digests.dropped && r.lasts == l.lasts.dropped {
+		return nil
+	}
+	for i := range c.Events {
+		if err := l.readMemory(&r.events[i], &c.Events[i], gens{l.meta.digests.no, l.meta.lasts.no}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *lane) readMemory(k *recalledEvent, ev *millrace.CommitEvent, now gens) (err error) {
+	if ev.Remembered {
+		k.digest, k.hasDigest, err = recallOne(l, now.digests, decodeStamp, func(b []byte, gen uint32) []byte {
+			return digestKey(b, l.no, gen, ev.Digest)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if ev.Key != "" {
+		k.last, k.hasLast, err = recallOne(l, now.lasts, decodeUint, func(b []byte, gen uint32) []byte {
+			return lastKey(b, l.no, gen, k.name)
+		})
+	}
+	return err
+}
+
+func decodeUint(b []byte) (uint64, error) {
+	r := reader{rest: b}
+	return r.uvarint(), r.err("a number")
+}
+
+// recallOne looks one name up in the current generation, then in the one before.
+func recallOne[V any](l *lane, now uint32, decode func([]byte) (V, error), key func([]byte, uint32) []byte) (r remembered[V], ok bool, err error) {
+	var room [160]byte
+	for gen := now; gen+1 >= now && gen > 0; gen-- {
+		value, closer, err := l.engine.db.Get(key(room[:0], gen))
+		if errors.Is(err, pebble.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return r, false, err
+		}
+		r.gen = gen
+		r.val, err = decode(value)
+		_ = closer.Close()
+		return r, err == nil, err
+	}
+	return r, false, nil
+}
+
+// rotate begins a new generation when the current one is over, and drops
+// whole what is older than the one before.
+func (l *lane) rotate(g *group, gen *generation, kind byte, now, window int64) {
+	if gen.no == 0 {
+		gen.no, gen.until = 1, now+window
+		return
+	}
+	if now < gen.until {
+		return
+	}
+	gen.no++
+	if now >= gen.until+window {
+		gen.no++ // nothing of the last one is young enough either
+	}
+	gen.until = now + window
+	g.delRange(generationKey(nil, kind, l.no, 0), generationKey(nil, kind, l.no, gen.no-1))
+}
+
+// heldBy is how many queues hold a shared body.
+func (l *lane) heldBy(seq uint64) (uint32, error) {
+	if n, ok := l.holders.get(seq); ok {
+		return n, nil
+	}
+	value, closer, err := l.engine.db.Get(seqKey(nil, kindHolders, l.no, seq))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 1, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer closer.Close()
+	n, _ := binary.Uvarint(value)
+	return uint32(n), nil
+}

@@ -1,0 +1,143 @@
+package embedded
+
+import (
+	"context"
+	"time"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// queue is the index of one queue in one lane.
+type queue struct {
+	uid         uid
+	version     uint64 // of its settings
+	maxAttempts int
+	removed     bool // the lane does not know it any more
+
+	ring   ring
+	facets map[string]*facet
+	out    map[uint64]held // by seq: what is leased or delayed, and what a refill must skip
+	wanted bool            // a lease found nothing
+	ages   ages
+
+	ready, leased, delayed, dead int64
+	acked, spent, dropped        int64
+	dirty                        bool // the counters above have changed since they were written
+}
+
+// state is where a message is that does not wait in its facet's order.
+type state byte
+
+const (
+	stateLeased   state = iota + 1
+	stateDelayed        // its delay is not over
+	stateReturned       // it waits in its facet's backlog
+	stateGone           // it is settled, but the disk does not know yet
+)
+
+// held is a message out of its facet's order.
+type held struct {
+	facet *facet
+	lease *lease // while leased
+	due   *due   // while delayed
+	mark  uint32
+	size  uint32
+	state state
+}
+
+func (h held) entry(seq uint64) entry { return entry{seq: seq, size: h.size, mark: h.mark} }
+
+func newQueue(u uid) *queue {
+	return &queue{uid: u, facets: map[string]*facet{}, out: map[uint64]held{}}
+}
+
+// queue is the queue of a uid, nil if the lane does not know it.
+func (l *lane) queue(name string) *queue {
+	u, ok := parseUID(name)
+	if !ok {
+		return nil
+	}
+	return l.queues[u]
+}
+
+func (q *queue) facet(tenant string) *facet {
+	f := q.facets[tenant]
+	if f == nil {
+		f = &facet{tenant: tenant}
+		q.facets[tenant] = f
+	}
+	return f
+}
+
+// forget drops a facet that has nothing left.
+func (q *queue) forget(f *facet) {
+	if f.idle() {
+		delete(q.facets, f.tenant)
+	}
+}
+
+// enterRing puts a facet that has something waiting into the ring, once, and
+// wakes who waits for the queue.
+func (l *lane) enterRing(g *group, q *queue, f *facet) {
+	if f.inRing {
+		return
+	}
+	f.inRing = true
+	q.ring.push(f)
+	if q.wanted {
+		q.wanted = false
+		g.hint(millrace.Hint{Kind: millrace.HintQueue, Lane: l.no, Queue: q.uid.String()})
+	}
+}
+
+// change notes that a queue's counters are to be written.
+func (l *lane) change(q *queue) {
+	if !q.dirty {
+		q.dirty = true
+		l.dirtyQueues = append(l.dirtyQueues, q)
+	}
+}
+
+// onQueue runs one transition of a queue.
+func (e *Engine) onQueue(ctx context.Context, lane int, name string, at time.Time, f func(l *lane, q *queue, g *group, now int64) error) error {
+	l, err := e.enter(ctx, lane)
+	if err != nil {
+		return err
+	}
+	defer e.leave()
+	return l.transition(ctx, at, func(g *group, now int64) error {
+		q := l.queue(name)
+		if q == nil {
+			return millrace.Errorf(millrace.CodeNotFound, "the lane does not know this queue")
+		}
+		return f(l, q, g, now)
+	})
+}
+
+// Stats counts a queue's messages in a lane.
+func (e *Engine) Stats(ctx context.Context, lane int, queue string) (millrace.QueueStats, error) {
+	l, err := e.enter(ctx, lane)
+	if err != nil {
+		return millrace.QueueStats{}, err
+	}
+	defer e.leave()
+	var s millrace.QueueStats
+	err = l.do(ctx, func(*group) error {
+		if q := l.queue(queue); q != nil {
+			s = q.stats()
+		}
+		return nil
+	})
+	return s, err
+}
+
+func (q *queue) stats() millrace.QueueStats {
+	s := millrace.QueueStats{
+		QueueCounts: millrace.QueueCounts{Ready: q.ready, Leased: q.leased, Delayed: q.delayed, Dead: q.dead},
+		Tenants:     int64(q.ring.size), Dropped: q.dropped, Acked: q.acked, Spent: q.spent,
+	}
+	if minute, ok := q.ages.oldest(); ok {
+		s.Oldest = milli(minute * 60000)
+	}
+	return s
+}

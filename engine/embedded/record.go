@@ -1,0 +1,284 @@
+package embedded
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// meta is what a lane remembers of itself.
+type meta struct {
+	n          int64  // the hybrid clock of seq
+	t          int64  // the last now, in milliseconds
+	offset     int64  // by which the lane's clock runs ahead of the machine's
+	version    uint64 // of the registry
+	published  int64
+	duplicates int64
+	unrouted   int64
+	dropped    int64
+	digests    generation
+	lasts      generation
+}
+
+// generation counts the generations of what is remembered for a time.
+type generation struct {
+	no    uint32 // of the one being written; the one before is read too
+	until int64  // when the next one begins, in milliseconds; 0 before the first
+}
+
+func (m *meta) fields() []*int64 {
+	return []*int64{&m.n, &m.t, &m.offset, &m.published, &m.duplicates, &m.unrouted, &m.dropped, &m.digests.until, &m.lasts.until}
+}
+
+func (m *meta) append(b []byte) []byte {
+	for _, f := range m.fields() {
+		b = binary.AppendVarint(b, *f)
+	}
+	b = binary.AppendUvarint(b, m.version)
+	b = binary.AppendUvarint(b, uint64(m.digests.no))
+	return binary.AppendUvarint(b, uint64(m.lasts.no))
+}
+
+func (m *meta) decode(b []byte) error {
+	r := reader{rest: b}
+	for _, f := range m.fields() {
+		*f = r.varint()
+	}
+	m.version = r.uvarint()
+	m.digests.no, m.lasts.no = uint32(r.uvarint()), uint32(r.uvarint())
+	return r.err("a lane's record")
+}
+
+// stamp is the first answer to an id that was given.
+type stamp struct {
+	seq, prev uint64
+	sinks     uint32
+}
+
+func (s stamp) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, s.seq)
+	b = binary.AppendUvarint(b, s.prev)
+	return binary.AppendUvarint(b, uint64(s.sinks))
+}
+
+func decodeStamp(b []byte) (stamp, error) {
+	r := reader{rest: b}
+	s := stamp{seq: r.uvarint(), prev: r.uvarint(), sinks: uint32(r.uvarint())}
+	return s, r.err("a remembered id")
+}
+
+// entry is a message that waits: what the index keeps of it.
+type entry struct {
+	seq  uint64
+	size uint32 // of the body
+	mark uint32 // attempts so far, and in the lowest bit whether other queues hold the body too
+}
+
+func newMark(attempts int, shared bool) uint32 {
+	m := uint32(attempts) << 1
+	if shared {
+		m |= 1
+	}
+	return m
+}
+
+func (e entry) attempts() int { return int(e.mark >> 1) }
+func (e entry) shared() bool  { return e.mark&1 != 0 }
+
+// append appends the value of the message's record.
+func (e entry) append(b []byte) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(b, uint64(e.mark)), uint64(e.size))
+}
+
+func decodeEntry(seq uint64, b []byte) (entry, error) {
+	r := reader{rest: b}
+	e := entry{seq: seq, mark: uint32(r.uvarint()), size: uint32(r.uvarint())}
+	return e, r.err("a message")
+}
+
+// body is an event as it is stored.
+type body struct {
+	prev     uint64
+	recorded int64
+	blob     []byte
+}
+
+func (y body) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, y.prev)
+	b = binary.AppendVarint(b, y.recorded)
+	return append(b, y.blob...)
+}
+
+func decodeBody(b []byte) (body, error) {
+	r := reader{rest: b}
+	y := body{prev: r.uvarint(), recorded: r.varint()}
+	y.blob = r.rest
+	return y, r.err("a body")
+}
+
+// leaseRecord is one lease call, or one extension, as it is stored.
+type leaseRecord struct {
+	deadline int64
+	token    millrace.Token
+	items    []leaseItem
+}
+
+// leaseItem is a message under a lease: it is leased if its own record still
+// says that it has had one attempt less, and no later lease names it.
+type leaseItem struct {
+	tenant  string
+	seq     uint64
+	attempt int
+}
+
+func (l *leaseRecord) append(b []byte) []byte {
+	b = binary.AppendVarint(b, l.deadline)
+	b = append(b, l.token[:]...)
+	b = binary.AppendUvarint(b, uint64(len(l.items)))
+	for _, it := range l.items {
+		b = appendText(b, it.tenant)
+		b = binary.AppendUvarint(b, it.seq)
+		b = binary.AppendUvarint(b, uint64(it.attempt))
+	}
+	return b
+}
+
+func decodeLease(b []byte) (leaseRecord, error) {
+	r := reader{rest: b}
+	l := leaseRecord{deadline: r.varint()}
+	copy(l.token[:], r.take(len(l.token)))
+	n := r.uvarint()
+	for ; n > 0 && !r.bad; n-- {
+		l.items = append(l.items, leaseItem{tenant: r.text(), seq: r.uvarint(), attempt: int(r.uvarint())})
+	}
+	return l, r.err("a lease")
+}
+
+// delayedRecord is a message that waits for its time.
+type delayedRecord struct {
+	due    int64
+	tenant string
+}
+
+func (d delayedRecord) append(b []byte) []byte {
+	return appendText(binary.AppendVarint(b, d.due), d.tenant)
+}
+
+func decodeDelayed(b []byte) (delayedRecord, error) {
+	r := reader{rest: b}
+	d := delayedRecord{due: r.varint(), tenant: r.text()}
+	return d, r.err("a delayed message")
+}
+
+// The reasons of a dead letter.
+const (
+	deadAttempts = 'a' // its attempts were spent
+	deadBuried   = 'b' // a consumer said so
+)
+
+// deadRecord is a dead letter.
+type deadRecord struct {
+	tenant string
+	mark   uint32
+	size   uint32
+	reason byte
+	at     int64
+	err    string
+}
+
+func (d *deadRecord) append(b []byte) []byte {
+	b = appendText(b, d.tenant)
+	b = binary.AppendUvarint(b, uint64(d.mark))
+	b = binary.AppendUvarint(b, uint64(d.size))
+	b = append(b, d.reason)
+	b = binary.AppendVarint(b, d.at)
+	return appendText(b, d.err)
+}
+
+func decodeDead(b []byte) (deadRecord, error) {
+	r := reader{rest: b}
+	d := deadRecord{tenant: r.text(), mark: uint32(r.uvarint()), size: uint32(r.uvarint())}
+	if c := r.take(1); len(c) == 1 {
+		d.reason = c[0]
+	}
+	d.at, d.err = r.varint(), r.text()
+	return d, r.err("a dead letter")
+}
+
+func appendNumbers(b []byte, numbers ...int64) []byte {
+	for _, n := range numbers {
+		b = binary.AppendVarint(b, n)
+	}
+	return b
+}
+
+func decodeNumbers(b []byte, what string, numbers ...*int64) error {
+	r := reader{rest: b}
+	for _, n := range numbers {
+		*n = r.varint()
+	}
+	return r.err(what)
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// wholeMilli is a duration in milliseconds, rounded up.
+func wholeMilli(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }
+
+func milli(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+
+// reader reads a record; after the first fault it reads zeros.
+type reader struct {
+	rest []byte
+	bad  bool
+}
+
+func (r *reader) err(what string) error {
+	if r.bad {
+		return fmt.Errorf("decode %s: truncated or corrupt", what)
+	}
+	return nil
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 {
+		r.rest, r.bad = nil, true
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+func (r *reader) varint() int64 {
+	v, n := binary.Varint(r.rest)
+	if n <= 0 {
+		r.rest, r.bad = nil, true
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+func (r *reader) take(n int) []byte {
+	if n < 0 || n > len(r.rest) {
+		r.rest, r.bad = nil, true
+		return nil
+	}
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *reader) text() string {
+	n := r.uvarint()
+	if n > uint64(len(r.rest)) {
+		r.rest, r.bad = nil, true
+		return ""
+	}
+	return string(r.take(int(n)))
+}

@@ -1,0 +1,160 @@
+package embedded
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// sweeper remembers where the sweep of a lane has got to: it never seeks from
+// the start of what it has deleted.
+type sweeper struct {
+	mu   sync.Mutex
+	uid  uid
+	from []byte // the next key to look at; nil at the start of a queue
+}
+
+// swept is a message of a removed queue.
+type swept struct {
+	key   []byte
+	entry entry
+}
+
+// Sweep frees up to most entries of what removed queues left in a lane.
+func (e *Engine) Sweep(ctx context.Context, lane int, most int) (int, error) {
+	l, err := e.enter(ctx, lane)
+	if err != nil {
+		return 0, err
+	}
+	defer e.leave()
+	l.sweep.mu.Lock()
+	defer l.sweep.mu.Unlock()
+	freed := 0
+	for freed < most {
+		n, more, err := l.sweepSome(ctx, most-freed)
+		freed += n
+		if err != nil || !more {
+			return freed, err
+		}
+	}
+	return freed, nil
+}
+
+// sweepSome frees some messages of one removed queue, and reports whether
+// there may be more.
+func (l *lane) sweepSome(ctx context.Context, most int) (n int, more bool, err error) {
+	// Wait for what was written before the removal, then read without the lock:
+	// nobody else touches what a removed queue left.
+	var u uid
+	err = l.do(ctx, func(*group) error {
+		u, more = l.nextTrash()
+		return nil
+	})
+	if err != nil || !more {
+		return 0, false, err
+	}
+	list, err := l.readSwept(u, most)
+	if err != nil {
+		return 0, false, l.engine.readFailed(err)
+	}
+	err = l.do(ctx, func(g *group) error {
+		l.erase(g, list)
+		if len(list) < most {
+			l.endTrash(g, u)
+		}
+		return nil
+	})
+	return len(list), err == nil, err
+}
+
+// nextTrash is the removed queue that is being swept.
+func (l *lane) nextTrash() (uid, bool) {
+	if l.removed[l.sweep.uid] {
+		return l.sweep.uid, true
+	}
+	for u, waits := range l.removed {
+		if waits {
+			l.sweep.uid, l.sweep.from = u, nil
+			return u, true
+		}
+	}
+	return 0, false
+}
+
+// readSwept reads up to most messages of a removed queue, then its dead letters.
+func (l *lane) readSwept(u uid, most int) ([]swept, error) {
+	var list []swept
+	s := &l.sweep
+	for _, kind := range []byte{kindMessage, kindDead} {
+		prefix := queueKey(nil, kind, l.no, u)
+		if s.from != nil && s.from[0] == kindDead && kind == kindMessage {
+			continue
+		}
+		lower := prefix
+		if s.from != nil && s.from[0] == kind {
+			lower = s.from
+		}
+		if len(list) >= most {
+			break
+		}
+		it, err := l.engine.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: after(prefix)})
+		if err != nil {
+			return nil, err
+		}
+		for valid := it.First(); valid && len(list) < most; valid = it.Next() {
+			x, err := sweptAt(it, kind)
+			if err != nil {
+				_ = it.Close()
+				return nil, err
+			}
+			list = append(list, x)
+		}
+		if err := it.Close(); err != nil {
+			return nil, err
+		}
+	}
+	if n := len(list); n > 0 {
+		s.from = append(slices.Clone(list[n-1].key), 0)
+	}
+	return list, nil
+}
+
+func sweptAt(it *pebble.Iterator, kind byte) (swept, error) {
+	x := swept{key: slices.Clone(it.Key())}
+	value, err := it.ValueAndErr()
+	if err != nil {
+		return x, err
+	}
+	if kind == kindMessage {
+		x.entry, err = decodeEntry(lastNumber(x.key), value)
+		return x, err
+	}
+	d, err := decodeDead(value)
+	x.entry = entry{seq: lastNumber(x.key), size: d.size, mark: d.mark}
+	return x, err
+}
+
+// erase deletes messages of a removed queue and frees their bodies.
+func (l *lane) erase(g *group, list []swept) {
+	var freed []uint64
+	for _, x := range list {
+		g.key = append(g.key[:0], x.key...)
+		g.del()
+		freed = l.release(g, x.entry, freed)
+	}
+	l.meta.dropped += int64(len(list))
+	l.dirty = true
+	l.cache.drop(freed)
+}
+
+// endTrash removes the rest of a queue of which no message is left.
+func (l *lane) endTrash(g *group, u uid) {
+	for _, kind := range []byte{kindLease, kindDelayed} {
+		prefix := queueKey(nil, kind, l.no, u)
+		g.delRange(prefix, after(prefix))
+	}
+	l.noteRemoved(g, u, false)
+	l.sweep.from = nil
+}

@@ -1,0 +1,280 @@
+package enginetest
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// The queues of a load: one whose messages live until they are settled, and one
+// whose attempts are limited.
+const (
+	patientQueue   = "00000000000000a1"
+	impatientQueue = "00000000000000a2"
+	loadVersion    = 2
+)
+
+// Load publishes, leases and settles at full tilt and writes down every call
+// and its outcome. What it publishes it names by an id, so that it can be asked for again.
+type Load struct {
+	Engine    millrace.Engine
+	Ledger    *Ledger
+	Name      string        // of this load; no two loads of one store share one
+	Producers int           // 8 if 0
+	Consumers int           // 8 if 0
+	Pace      time.Duration // between the calls of one producer; 1 ms if 0
+	Lease     time.Duration // 400 ms if 0
+
+	tokens atomic.Uint64
+}
+
+// Prepare makes the queues of a load known to every lane. It may be repeated.
+func Prepare(ctx context.Context, e millrace.Engine) error {
+	a := millrace.Apply{Version: loadVersion, Queues: []millrace.QueueSettings{
+		{UID: patientQueue, Version: loadVersion}, {UID: impatientQueue, Version: loadVersion, MaxAttempts: 4},
+	}}
+	for lane := range e.Identity().Lanes {
+		if _, err := e.Apply(ctx, lane, a); err != nil {
+			return fmt.Errorf("prepare lane %d: %w", lane, err)
+		}
+	}
+	return nil
+}
+
+// Run runs the load until ctx ends, and returns when every call has been answered.
+func (l *Load) Run(ctx context.Context) {
+	l.defaults()
+	var wg sync.WaitGroup
+	for i := range l.Producers {
+		wg.Go(func() { l.produce(ctx, i) })
+	}
+	for i := range l.Consumers {
+		wg.Go(func() { l.consume(ctx, i) })
+	}
+	wg.Go(func() { l.step(ctx) })
+	wg.Wait()
+}
+
+func (l *Load) defaults() {
+	if l.Producers == 0 {
+		l.Producers = 8
+	}
+	if l.Consumers == 0 {
+		l.Consumers = 8
+	}
+	if l.Pace == 0 {
+		l.Pace = time.Millisecond
+	}
+	if l.Lease == 0 {
+		l.Lease = 400 * time.Millisecond
+	}
+}
+
+// nap waits, and reports whether the load goes on.
+func nap(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+func (l *Load) random(who int) *rand.Rand {
+	seed := millrace.Hash(l.Name, fmt.Sprint(who))
+	return rand.New(rand.NewPCG(seed, uint64(who)))
+}
+
+func (l *Load) produce(ctx context.Context, who int) {
+	random := l.random(who)
+	for n := 0; nap(ctx, l.Pace); n++ {
+		events := l.events(random, who, n)
+		phase := l.publish(fmt.Sprintf("%s-p%d-%d", l.Name, who, n), events)
+		for try := 1; try <= 3 && nap(ctx, l.Pace); try++ {
+			again := phase != Done && random.IntN(10) < 7 || random.IntN(20) == 0
+			if !again {
+				break
+			}
+			phase = l.publish(fmt.Sprintf("%s-p%d-%d-%d", l.Name, who, n, try), events)
+		}
+	}
+}
+
+// events are the events of one commit: of one tenant and key, so of one lane.
+func (l *Load) events(random *rand.Rand, who, n int) []LedgerEvent {
+	tenant, key := fmt.Sprint("t", random.IntN(6)), fmt.Sprint("k", random.IntN(3))
+	queues := [][]string{{patientQueue}, {impatientQueue}, {patientQueue, impatientQueue}}[random.IntN(3)]
+	events := make([]LedgerEvent, 1+random.IntN(3))
+	for i := range events {
+		events[i] = LedgerEvent{ID: fmt.Sprintf("%s-%d-%d-%d", l.Name, who, n, i), Tenant: tenant, Key: key, Queues: queues}
+	}
+	return events
+}
+
+func (l *Load) publish(call string, events []LedgerEvent) Phase {
+	lane := millrace.LaneOf(millrace.Hash(events[0].Tenant, events[0].Key), l.Engine.Identity().Lanes)
+	e := Entry{Call: call, Phase: Invoked, Op: "publish", Lane: lane, Events: events}
+	l.Ledger.Record(e)
+	done, err := l.Engine.Publish(context.Background(), lane, commitOf(events))
+	e.Phase = outcome(err)
+	e.Events = nil
+	if err != nil {
+		e.Error = err.Error()
+	}
+	for _, s := range done.Stamps {
+		e.Events = append(e.Events, LedgerEvent{Seq: s.Seq, Prev: s.Prev, Duplicate: s.Duplicate})
+	}
+	l.Ledger.Record(e)
+	return e.Phase
+}
+
+// commitOf is the commit of a load's events; an event's body is its id.
+func commitOf(events []LedgerEvent) millrace.Commit {
+	c := millrace.Commit{Version: loadVersion}
+	for _, e := range events {
+		c.Events = append(c.Events, known(keyed(event(e.Tenant, e.ID, e.Queues...), e.Key), e.ID))
+	}
+	return c
+}
+
+func (l *Load) consume(ctx context.Context, who int) {
+	random := l.random(1000 + who)
+	lanes := l.Engine.Identity().Lanes
+	for n := 0; ctx.Err() == nil; n++ {
+		lane, queue := random.IntN(lanes), []string{patientQueue, impatientQueue}[random.IntN(2)]
+		items := l.lease(fmt.Sprintf("%s-c%d-%d", l.Name, who, n), lane, queue, 1+random.IntN(12))
+		if len(items) == 0 {
+			nap(ctx, 2*time.Millisecond)
+			continue
+		}
+		verb := []millrace.Verb{
+			millrace.Ack, millrace.Ack, millrace.Ack, millrace.Ack, millrace.Ack, millrace.Ack,
+			millrace.Retry, millrace.Retry, millrace.Bury, 0,
+		}[random.IntN(10)]
+		if verb != 0 {
+			l.settle(fmt.Sprintf("%s-s%d-%d", l.Name, who, n), lane, queue, verb, items, time.Duration(random.IntN(2))*30*time.Millisecond)
+		}
+	}
+}
+
+// token is unique in the life of a store.
+func (l *Load) token() millrace.Token {
+	var t millrace.Token
+	binary.BigEndian.PutUint64(t[:8], millrace.Hash(l.Name, "token"))
+	binary.BigEndian.PutUint64(t[8:], l.tokens.Add(1))
+	return t
+}
+
+func (l *Load) lease(call string, lane int, queue string, limit int) []millrace.SettleItem {
+	e := Entry{Call: call, Phase: Invoked, Op: "lease", Lane: lane, Queue: queue}
+	l.Ledger.Record(e)
+	h := held{token: l.token()}
+	var err error
+	h.Leased, err = l.Engine.Lease(context.Background(), lane, millrace.Lease{
+		Queue: queue, Max: limit, MaxBytes: millrace.MaxLeaseBytes, For: l.Lease, Token: h.token,
+	})
+	e.Phase = outcome(err)
+	if err != nil {
+		e.Error = err.Error()
+	}
+	for _, m := range h.Messages {
+		e.Events = append(e.Events, LedgerEvent{ID: string(m.Body), Tenant: m.Tenant, Seq: m.Seq, Prev: m.Prev, Attempt: m.Attempt})
+	}
+	l.Ledger.Record(e)
+	return h.items()
+}
+
+func (l *Load) settle(call string, lane int, queue string, verb millrace.Verb, items []millrace.SettleItem, delay time.Duration) {
+	e := Entry{Call: call, Phase: Invoked, Op: "settle", Lane: lane, Queue: queue, Verb: string(verb)}
+	for i := range items {
+		items[i].Delay = delay
+		e.Events = append(e.Events, LedgerEvent{Seq: items[i].Seq})
+	}
+	l.Ledger.Record(e)
+	done, err := l.Engine.Settle(context.Background(), lane, millrace.Settle{Queue: queue, Verb: verb, Items: items})
+	e.Phase, e.Events = outcome(err), nil
+	if err != nil {
+		e.Error = err.Error()
+	}
+	lost := map[int]bool{}
+	for _, i := range done.Lost {
+		lost[i] = true
+	}
+	for i := range items {
+		e.Events = append(e.Events, LedgerEvent{Seq: items[i].Seq, Lost: lost[i]})
+	}
+	l.Ledger.Record(e)
+}
+
+// step returns what is due, as a node does.
+func (l *Load) step(ctx context.Context) {
+	for nap(ctx, 20*time.Millisecond) {
+		for lane := range l.Engine.Identity().Lanes {
+			call := fmt.Sprintf("%s-step-%d", l.Name, lane)
+			if _, err := l.Engine.Step(context.Background(), lane, time.Time{}, 500); outcome(err) == Forbidden {
+				l.Ledger.Record(Entry{Call: call, Phase: Forbidden, Op: "step", Lane: lane, Error: err.Error()})
+			}
+		}
+	}
+}
+
+// Under runs a load on a prepared engine, does something to the store in its
+// midst, and returns the history as it was known when that began, the rest being
+// uncertain: what a fault that loses the store's memory leaves.
+func Under(ctx context.Context, l *Load, lead time.Duration, fault func()) History {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { l.Run(ctx) })
+	nap(ctx, lead)
+	known := l.Ledger.Len()
+	fault()
+	cancel()
+	wg.Wait()
+	return l.Ledger.History().Cut(known)
+}
+
+// Through runs a load on a prepared engine while something is done to the
+// store that it must live through, and returns the whole history.
+func Through(ctx context.Context, l *Load, faults func()) History {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { l.Run(ctx) })
+	faults()
+	cancel()
+	wg.Wait()
+	return l.Ledger.History()
+}
+
+func loadPromises() []promise {
+	return []promise{
+		{"NothingIsLostOrTwiceUnderLoad", nothingLostUnderLoad},
+		{"NothingIsLostOrTwiceOverACloseUnderLoad", nothingLostOverAClose},
+	}
+}
+
+func nothingLostUnderLoad(t *testing.T, c Config) {
+	r := open(t, c)
+	r.ok(Prepare(r.ctx(), r.Engine))
+	h := Through(r.ctx(), &Load{Engine: r.Engine, Ledger: NewLedger(), Name: "load", Lease: 50 * time.Millisecond}, func() {
+		nap(r.ctx(), 400*time.Millisecond)
+	})
+	r.ok(Audit(r.ctx(), r.Engine, h))
+}
+
+func nothingLostOverAClose(t *testing.T, c Config) {
+	r := open(t, c)
+	r.ok(Prepare(r.ctx(), r.Engine))
+	h := Through(r.ctx(), &Load{Engine: r.Engine, Ledger: NewLedger(), Name: "load"}, func() {
+		nap(r.ctx(), 200*time.Millisecond)
+		r.ok(r.Close())
+	})
+	r.Engine = r.opened()
+	r.ok(Audit(r.ctx(), r.Engine, h))
+}

@@ -1,0 +1,247 @@
+package enginetest
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// modelRegistry is the registry: what every name means, and the deleted ones.
+type modelRegistry struct {
+	version     uint64
+	raised      uint64
+	definitions []millrace.Definition
+}
+
+// Define writes a definition.
+func (m *Model) Define(_ context.Context, d millrace.Definition, replaces uint64) (millrace.Definition, error) {
+	if _, err := m.enter(0); err != nil {
+		return millrace.Definition{}, err
+	}
+	defer m.leave()
+	same := func(o millrace.Definition) bool { return o.Kind == d.Kind && o.Name == d.Name && !o.Deleted }
+	current := uint64(0)
+	d.Revision = 1
+	if i := slices.IndexFunc(m.registry.definitions, same); i >= 0 {
+		current = m.registry.definitions[i].Version
+		d.Revision = m.registry.definitions[i].Revision + 1
+	}
+	if current != replaces {
+		return millrace.Definition{}, millrace.Errorf(millrace.CodeChanged, "it has version %d", current)
+	}
+	m.registry.version++
+	d.Version = m.registry.version
+	m.registry.definitions = append(slices.DeleteFunc(m.registry.definitions, same), d)
+	m.hints = append(m.hints, millrace.Hint{Kind: millrace.HintRegistry})
+	return d, nil
+}
+
+// Definitions returns what changed.
+func (m *Model) Definitions(_ context.Context, since uint64) (millrace.Changes, error) {
+	if _, err := m.enter(0); err != nil {
+		return millrace.Changes{}, err
+	}
+	defer m.leave()
+	c := millrace.Changes{Version: m.registry.version}
+	c.Full = since == 0 || since > m.registry.version || since < m.registry.raised
+	for _, d := range m.registry.definitions {
+		if c.Full || d.Version > since {
+			c.Definitions = append(c.Definitions, d)
+		}
+	}
+	return c, nil
+}
+
+// RaiseVersion lifts the registry.
+func (m *Model) RaiseVersion(_ context.Context, v uint64) (uint64, error) {
+	if _, err := m.enter(0); err != nil {
+		return 0, err
+	}
+	defer m.leave()
+	if m.registry.version <= v {
+		m.registry.version = v + 1
+		m.registry.raised = v + 1
+	}
+	m.hints = append(m.hints, millrace.Hint{Kind: millrace.HintRegistry})
+	return m.registry.version, nil
+}
+
+// Apply tells a lane of a version.
+func (m *Model) Apply(_ context.Context, lane int, a millrace.Apply) (gone []string, err error) {
+	l, err := m.enter(lane)
+	if err != nil {
+		return nil, err
+	}
+	defer m.leave()
+	l.stats.Version = max(l.stats.Version, a.Version)
+	for _, uid := range a.Removed {
+		l.removed[uid] = true
+		if q := l.queues[uid]; q != nil {
+			l.trash = append(l.trash, q.messages...)
+			delete(l.queues, uid)
+		}
+	}
+	for _, s := range a.Queues {
+		switch q := l.queues[s.UID]; {
+		case l.removed[s.UID]:
+			gone = append(gone, s.UID)
+		case q == nil:
+			l.queues[s.UID] = &modelQueue{settings: s}
+		case s.Version >= q.settings.Version:
+			q.settings = s
+		}
+	}
+	return gone, nil
+}
+
+// Sweep frees what removed queues left.
+func (m *Model) Sweep(_ context.Context, lane, limit int) (int, error) {
+	l, err := m.enter(lane)
+	if err != nil {
+		return 0, err
+	}
+	defer m.leave()
+	n := min(limit, len(l.trash))
+	l.trash = l.trash[n:]
+	l.stats.Dropped += int64(n)
+	return n, nil
+}
+
+// LaneStats returns a lane's counters.
+func (m *Model) LaneStats(_ context.Context, lane int) (millrace.LaneStats, error) {
+	l, err := m.enter(lane)
+	if err != nil {
+		return millrace.LaneStats{}, err
+	}
+	defer m.leave()
+	s := l.stats
+	s.ClockOffset = time.Duration(l.offset) * time.Millisecond
+	return s, nil
+}
+
+// Topics returns the topics of a lane, by name.
+func (m *Model) Topics(_ context.Context, lane int) ([]millrace.TopicStats, error) {
+	l, err := m.enter(lane)
+	if err != nil {
+		return nil, err
+	}
+	defer m.leave()
+	var topics []millrace.TopicStats
+	for _, topic := range l.topics {
+		topics = append(topics, topic)
+	}
+	return byName(topics), nil
+}
+
+func byName(topics []millrace.TopicStats) []millrace.TopicStats {
+	slices.SortFunc(topics, func(a, b millrace.TopicStats) int { return cmp.Compare(a.Name, b.Name) })
+	return topics
+}
+
+// ForgetTopic drops a topic's record.
+func (m *Model) ForgetTopic(_ context.Context, lane int, topic string) error {
+	l, err := m.enter(lane)
+	if err != nil {
+		return err
+	}
+	defer m.leave()
+	delete(l.topics, topic)
+	return nil
+}
+
+// Beat records a node.
+func (m *Model) Beat(_ context.Context, n millrace.Node, ttl time.Duration) ([]millrace.Node, error) {
+	if _, err := m.enter(0); err != nil {
+		return nil, err
+	}
+	defer m.leave()
+	now := m.clock().UTC().Truncate(time.Millisecond)
+	if n.ID != "" {
+		n.SeenAt = now
+		m.nodes[n.ID] = n
+	}
+	var left []millrace.Node
+	for id, other := range m.nodes {
+		if now.Sub(other.SeenAt) >= ttl && id != n.ID {
+			delete(m.nodes, id)
+			continue
+		}
+		left = append(left, other)
+	}
+	slices.SortFunc(left, func(a, b millrace.Node) int { return cmp.Compare(a.ID, b.ID) })
+	return left, nil
+}
+
+// Leave forgets a node.
+func (m *Model) Leave(_ context.Context, id string) error {
+	if _, err := m.enter(0); err != nil {
+		return err
+	}
+	defer m.leave()
+	delete(m.nodes, id)
+	return nil
+}
+
+// Identity says what the store is.
+func (m *Model) Identity() millrace.Identity { return m.identity }
+
+// Durability is in memory.
+func (m *Model) Durability() millrace.Durability { return millrace.InMemory }
+
+// Watch hands hints to f.
+func (m *Model) Watch(f func(millrace.Hint)) (stop func()) {
+	m.mu.Lock()
+	m.watcher = f
+	m.hints = append(m.hints, millrace.Hint{Kind: millrace.HintAll})
+	m.leave()
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.watcher = nil
+	}
+}
+
+// Bytes counts the bodies.
+func (m *Model) Bytes(context.Context) (int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := int64(1)
+	for _, l := range m.lanes {
+		for _, q := range l.queues {
+			for _, msg := range q.messages {
+				n += int64(len(msg.body))
+			}
+		}
+	}
+	return n, nil
+}
+
+// Ping answers while the model is open.
+func (m *Model) Ping(context.Context) error {
+	_, err := m.enter(0)
+	if err == nil {
+		m.leave()
+	}
+	return err
+}
+
+// Check finds nothing: what the model holds is right by definition.
+func (m *Model) Check(context.Context) error { return nil }
+
+// Close refuses everything until Reopen.
+func (m *Model) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	return nil
+}
+
+// Reopen makes a closed model answer again, as a store that is found.
+func (m *Model) Reopen() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed, m.identity.Created = false, false
+}

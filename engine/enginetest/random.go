@@ -1,0 +1,279 @@
+package enginetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/millrace-dev/millrace"
+)
+
+func randomPromises() []promise {
+	return []promise{
+		{"AnEngineAnswersRandomOperationsAsTheModelDoes", answersAsTheModel},
+	}
+}
+
+// answersAsTheModel runs random operations on engine and model side by side.
+// MILLRACE_SEED moves the seeds, for longer searches.
+func answersAsTheModel(t *testing.T, c Config) {
+	first, _ := strconv.ParseUint(os.Getenv("MILLRACE_SEED"), 10, 64)
+	for seed := first + 1; seed <= first+uint64(c.Runs); seed++ {
+		t.Run(fmt.Sprintf("Seed%d", seed), func(t *testing.T) {
+			p := newPair(t, c, seed)
+			for range 200 {
+				p.operate()
+			}
+			p.finish()
+		})
+	}
+}
+
+// pair is an engine and a model that are told the same.
+type pair struct {
+	*rig
+	model  *Model
+	random *rand.Rand
+	queues []string // that the lanes know
+	out    []lent   // leases, live or not
+	ids    int
+	trace  []string
+}
+
+// lent is what one lease call of the pair gave.
+type lent struct {
+	lane  int
+	queue string
+	held
+}
+
+func newPair(t *testing.T, c Config, seed uint64) *pair {
+	r := openWith(t, c, millrace.EngineOptions{DedupeWindow: 24 * time.Hour})
+	p := &pair{rig: r, model: NewModel(c.Lanes, time.Now), random: rand.New(rand.NewPCG(seed, 7))}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("seed %d; the last operations were:\n%s", seed, strings.Join(p.trace[max(0, len(p.trace)-25):], "\n"))
+		}
+	})
+	for range 2 {
+		p.addQueue()
+	}
+	return p
+}
+
+// durations that are negative mean "none", whatever their size.
+func sameDue() cmp.Option {
+	return cmp.Comparer(func(a, b time.Duration) bool { return a == b || a < 0 && b < 0 })
+}
+
+// both asks engine and model the same and fails unless they answer the same.
+func both[A any](p *pair, what string, ask func(millrace.Engine) (A, error)) A {
+	p.Helper()
+	p.trace = append(p.trace, what)
+	want, wantErr := ask(p.model)
+	got, gotErr := ask(p.Engine)
+	if millrace.CodeOf(gotErr) != millrace.CodeOf(wantErr) {
+		p.Fatalf("%s: got error %v, want %v", what, gotErr, wantErr)
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), sameDue()); diff != "" {
+		p.Fatalf("%s differs (-model +engine):\n%s", what, diff)
+	}
+	return got
+}
+
+// operate does one random operation.
+func (p *pair) operate() {
+	if p.random.IntN(3) == 0 {
+		p.pass(time.Duration(p.random.IntN(4000)) * time.Millisecond)
+	}
+	if p.random.IntN(40) == 0 {
+		p.pass(time.Minute)
+	}
+	lane := p.random.IntN(p.config.Lanes)
+	switch n := p.random.IntN(100); {
+	case n < 30:
+		p.publishSome(lane)
+	case n < 52:
+		p.leaseSome(lane)
+	case n < 72:
+		p.settleSome()
+	case n < 78:
+		p.extendSome()
+	case n < 88:
+		p.stepSome(lane)
+	case n < 94:
+		p.compareLane(lane)
+	default:
+		p.operateRarely(lane, n)
+	}
+}
+
+func (p *pair) operateRarely(lane, n int) {
+	switch {
+	case n == 94:
+		p.addQueue()
+	case n == 95:
+		p.changeQueue()
+	case n == 96 && len(p.queues) > 1:
+		p.removeQueue()
+	case n == 97:
+		p.sweepSome(lane)
+	case n == 98:
+		p.publishStale(lane)
+	case n == 99 && p.random.IntN(2) == 0:
+		p.reopenBoth()
+	}
+}
+
+// when is the now of an operation: sometimes one that lies back.
+func (p *pair) when() time.Time {
+	if p.random.IntN(8) == 0 {
+		return p.now.Add(-time.Duration(p.random.IntN(9000)) * time.Millisecond)
+	}
+	return p.now
+}
+
+func (p *pair) publishSome(lane int) {
+	c := millrace.Commit{Now: p.when(), Version: p.version}
+	for range 1 + p.random.IntN(5) {
+		c.Events = append(c.Events, p.someEvent())
+	}
+	both(p, fmt.Sprintf("publish in %d at %v: %s", lane, c.Now, describe(c.Events)), func(e millrace.Engine) (millrace.Committed, error) {
+		return e.Publish(p.ctx(), lane, c)
+	})
+}
+
+func (p *pair) someEvent() millrace.CommitEvent {
+	tenant := string(rune('a' + p.random.IntN(6)))
+	p.ids++
+	e := event(tenant, strings.Repeat("x", p.random.IntN(40))+strconv.Itoa(p.ids))
+	e.Topic = []string{"orders", "users"}[p.random.IntN(2)]
+	e.Key = []string{"", "k", "k:2"}[p.random.IntN(3)]
+	for _, q := range p.queues {
+		if p.random.IntN(3) > 0 {
+			e.Queues = append(e.Queues, q)
+		}
+	}
+	switch p.random.IntN(3) {
+	case 0:
+		return known(e, strconv.Itoa(p.random.IntN(p.ids)))
+	case 1:
+		return known(e, strconv.Itoa(p.ids))
+	}
+	return e
+}
+
+func describe(events []millrace.CommitEvent) string {
+	var s []string
+	for _, e := range events {
+		s = append(s, fmt.Sprintf("%s/%s→%d", e.Tenant, e.Key, len(e.Queues)))
+	}
+	return strings.Join(s, " ")
+}
+
+func (p *pair) someQueue() string { return p.queues[p.random.IntN(len(p.queues))] }
+
+func (p *pair) leaseSome(lane int) {
+	l := millrace.Lease{Now: p.when(), Queue: p.someQueue(), Max: 1 + p.random.IntN(6), MaxBytes: 1 << 20, Token: p.token()}
+	if p.random.IntN(3) == 0 {
+		l.MaxBytes = 1 + p.random.IntN(90)
+	}
+	l.For = p.soon(lane, l.Now)
+	what := fmt.Sprintf("lease %d of %s in %d at %v for %v, %d bytes", l.Max, l.Queue, lane, l.Now, l.For, l.MaxBytes)
+	done := both(p, what, func(e millrace.Engine) (millrace.Leased, error) { return e.Lease(p.ctx(), lane, l) })
+	if len(done.Messages) > 0 {
+		p.out = append(p.out, lent{lane, l.Queue, held{done, l.Token}})
+	}
+}
+
+// soon is a time from now at which nothing is due yet in a lane: what is due at
+// one moment under several tokens has no order of its own.
+func (p *pair) soon(lane int, now time.Time) time.Duration {
+	l := p.model.lanes[lane]
+	for d := int64(1 + p.random.IntN(30000)); ; d++ {
+		taken := false
+		for _, q := range l.queues {
+			taken = taken || slices.ContainsFunc(q.messages, func(m *modelMessage) bool {
+				return m.due == max(l.t, now.UnixMilli())+d
+			})
+		}
+		if !taken {
+			return time.Duration(d) * time.Millisecond
+		}
+	}
+}
+
+// someLease picks a lease, live or not, and some of its receipts, wrong ones among them.
+func (p *pair) someLease() (lent, []millrace.SettleItem) {
+	h := p.out[max(0, len(p.out)-1-p.random.IntN(6))]
+	items := h.items()
+	p.random.Shuffle(len(items), func(i, j int) { items[i], items[j] = items[j], items[i] })
+	items = items[:1+p.random.IntN(len(items))]
+	switch p.random.IntN(12) {
+	case 0:
+		items = append(items, items[0])
+	case 1:
+		items[0].Token[8] ^= 1
+	}
+	return h, items
+}
+
+func (p *pair) settleSome() {
+	if len(p.out) == 0 {
+		return
+	}
+	h, items := p.someLease()
+	s := millrace.Settle{Now: p.when(), Queue: h.queue, Items: items}
+	s.Verb = []millrace.Verb{millrace.Ack, millrace.Ack, millrace.Retry, millrace.Retry, millrace.Bury}[p.random.IntN(5)]
+	if s.Verb == millrace.Retry && p.random.IntN(2) == 0 {
+		delay := p.soon(h.lane, s.Now)
+		for i := range items {
+			items[i].Delay, items[i].Error = delay, "later"
+		}
+	}
+	what := fmt.Sprintf("settle %c of %s in %d at %v: %v", s.Verb, s.Queue, h.lane, s.Now, seqs(items))
+	both(p, what, func(e millrace.Engine) (millrace.Settled, error) { return e.Settle(p.ctx(), h.lane, s) })
+}
+
+func seqs(items []millrace.SettleItem) []uint64 {
+	var s []uint64
+	for _, item := range items {
+		s = append(s, item.Seq)
+	}
+	return s
+}
+
+func (p *pair) extendSome() {
+	if len(p.out) == 0 {
+		return
+	}
+	h, items := p.someLease()
+	slices.SortFunc(items, func(a, b millrace.SettleItem) int { return int(a.Seq) - int(b.Seq) })
+	items = slices.CompactFunc(items, func(a, b millrace.SettleItem) bool { return a.Seq == b.Seq })
+	x := millrace.Extend{Now: p.when(), Queue: h.queue, Items: items}
+	x.For = p.soon(h.lane, x.Now)
+	what := fmt.Sprintf("extend in %s in %d at %v for %v: %v", x.Queue, h.lane, x.Now, x.For, seqs(items))
+	both(p, what, func(e millrace.Engine) (millrace.Extended, error) { return e.Extend(p.ctx(), h.lane, x) })
+}
+
+func (p *pair) stepSome(lane int) {
+	now, limit := p.when(), 1+p.random.IntN(8)
+	both(p, fmt.Sprintf("step %d in %d at %v", limit, lane, now), func(e millrace.Engine) (millrace.Stepped, error) {
+		return e.Step(p.ctx(), lane, now, limit)
+	})
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

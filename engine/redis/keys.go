@@ -1,0 +1,86 @@
+package redis
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// keys names everything that a store keeps in Redis. A lane's keys and its
+// channel share one hash tag, so that a script may touch all of them, also on a
+// Cluster. A key is the lane's own key, a word, and for what belongs to a queue
+// the queue's uid; text that users choose stands only at the end. Scripts derive
+// the keys of their lane from the first one they are given.
+type keys struct {
+	namespace string
+	lanes     int
+}
+
+// tags are hash tags whose slots are spaced evenly: the slot of the i-th is
+// 256 i + 128. Masters hold ranges of slots, so lanes spread over them evenly.
+var tags = [millrace.MaxLanes]int{
+	40821, 5469, 3017, 2113, 574, 18834, 8518, 26368, 18617, 19713, 47996, 39599, 13318, 40602, 7842, 6946,
+	3124, 2020, 40912, 41816, 46782, 15298, 447, 17090, 48132, 49036, 4093, 5197, 7971, 6875, 16559, 40731,
+	712, 21474, 22778, 29899, 1079, 69524, 3271, 2375, 41560, 4928, 11376, 10272, 18471, 931, 9859, 11998,
+	11688, 9749, 621, 12584, 3342, 2246, 4638, 69417, 8280, 9384, 41453, 12149, 29789, 22868, 1587, 802,
+}
+
+// lane is a lane's own key: it exists as long as the lane does.
+func (k keys) lane(i int) string {
+	step := millrace.MaxLanes / k.lanes
+	return k.namespace + ":{" + strconv.Itoa(tags[i*step+step/2]) + "}"
+}
+
+// control is the own key of the registry and the nodes.
+func (k keys) control() string { return k.namespace + ":{control}" }
+
+// never is a key in the slot of own that never exists.
+func never(own string) string { return own + "~" }
+
+// channel is where the hints of a lane, or of the registry, are sent.
+func channel(own string) string { return own + ":hint" }
+
+// The keys of a lane beside its own.
+const (
+	bodyKey    = ":body"    // hash: seq → prev, recorded, event
+	holdersKey = ":holders" // hash: seq → how many queues hold the body, if more than one
+	dueKey     = ":due"     // sorted set: what is due, by time
+	topicsKey  = ":topics"  // hash: topic → count, last
+	trashKey   = ":trash"   // list: uids of removed queues that are to be swept
+	removedKey = ":removed" // set: uids that were removed, for ever
+	dedupeKey  = ":dedupe"  // hash, in two generations 0 and 1: digest → stamp
+	lastKey    = ":key"     // hash, in two generations: tenant, NUL, key → seq
+	queueKey   = ":q:"      // hash: a queue's settings and counters; the uid follows
+)
+
+// The keys of a queue, after its own.
+const (
+	ringKey    = ":ring"    // list: tenants in the order of their turns
+	inKey      = ":in"      // set: the same tenants
+	facetKey   = ":facet:"  // list: seqs that never were leased; the tenant follows
+	backKey    = ":back:"   // sorted set: seqs that came back; the tenant follows
+	leasedKey  = ":leased"  // hash: seq → deadline, token, attempt, tenant
+	groupKey   = ":group"   // hash: lease group → seqs, in the order they joined
+	leftKey    = ":left"    // hash: lease group → how many are still leased under it
+	delayedKey = ":delayed" // hash: seq → tenant
+	triesKey   = ":tries"   // hash: seq → attempts so far, after the first
+	deadKey    = ":dead"    // sorted set: seqs of dead letters
+	whyKey     = ":why"     // hash: seq → why it is dead, when, attempts, tenant, error
+	ageKey     = ":age"     // hash: minute → unsettled messages
+	agesKey    = ":ages"    // sorted set: these minutes
+)
+
+// queue is the own key of a queue in a lane.
+func queue(lane, uid string) string { return lane + queueKey + uid }
+
+// facet is where a tenant's messages wait that never were leased.
+func facet(lane, uid, tenant string) string { return queue(lane, uid) + facetKey + tenant }
+
+// back is where a tenant's messages wait that came back.
+func back(lane, uid, tenant string) string { return queue(lane, uid) + backKey + tenant }
+
+// goodUID reports whether a uid can be part of a key and of a due entry.
+func goodUID(uid string) bool {
+	return uid != "" && !strings.ContainsAny(uid, ":!{} \n\x00")
+}

@@ -1,0 +1,8 @@
+-- Read the lane's counters.
+-- Returns version, published, duplicates, unrouted, dropped, clock offset in ms.
+local m = lane('v', 'published', 'duplicates', 'unrouted', 'dropped')
+if not m then return 'lane_missing' end
+local reply = {}
+for i = 5, 9 do reply[#reply + 1] = tonumber(m[i]) or 0 end
+reply[#reply + 1] = off
+return reply

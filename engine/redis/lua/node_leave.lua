@@ -1,0 +1,6 @@
+-- Forget a node at once.
+-- ARGV  3 node
+-- Returns 1 if it was there.
+if not lane() then return 'lane_missing' end
+call('HDEL', T .. ':nodes', ARGV[3])
+return call('ZREM', T .. ':seen', ARGV[3])

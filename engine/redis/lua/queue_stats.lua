@@ -1,0 +1,12 @@
+-- Count a queue's messages in the lane.
+-- ARGV  3 uid
+-- Returns ready, leased, delayed, dead, tenants, oldest minute, acked, spent;
+-- nothing if the lane does not know the queue.
+if not lane() then return 'lane_missing' end
+local q = queue(ARGV[3])
+if not q then return {} end
+local oldest = call('ZRANGE', q.key .. ':ages', 0, 0)
+return {
+  q.ready, call('HLEN', q.key .. ':leased'), call('HLEN', q.key .. ':delayed'), call('ZCARD', q.key .. ':dead'),
+  call('LLEN', q.key .. ':ring'), tonumber(oldest[1]) or 0, q.acked, q.spent,
+}

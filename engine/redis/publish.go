@@ -1,0 +1,128 @@
+package redis
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/millrace-dev/millrace"
+	"github.com/redis/rueidis"
+)
+
+const (
+	// keyWindow is how long the last seq of a key is remembered at least.
+	keyWindow = 30 * 24 * time.Hour
+
+	maxRequests = 100     // of one gathered call
+	maxBytes    = 1 << 20 // of their bodies
+	maxAppends  = 10000   // of their events to sinks
+)
+
+type commitRequest = request[millrace.Commit, millrace.Committed]
+
+// gatherers prepares the gathering of every lane.
+func (e *Engine) gatherers() {
+	for lane := range e.own {
+		e.commits = append(e.commits, &gatherer[millrace.Commit, millrace.Committed]{
+			take: takeCommits, ctx: e.ctx, wg: &e.calls,
+			call: func(ctx context.Context, batch []*commitRequest) { e.commit(ctx, lane, batch) },
+		})
+		e.acks = append(e.acks, &gatherer[millrace.Settle, millrace.Settled]{
+			take: takeAcks, ctx: e.ctx, wg: &e.calls,
+			call: func(ctx context.Context, batch []*settleRequest) { e.ack(ctx, lane, batch) },
+		})
+	}
+}
+
+// Publish commits a request's events to one lane, gathered with those of others.
+func (e *Engine) Publish(ctx context.Context, lane int, c millrace.Commit) (millrace.Committed, error) {
+	if lane < 0 || lane >= len(e.own) {
+		return millrace.Committed{}, millrace.Errorf(millrace.CodeLaneMissing, "the store has no lane %d", lane)
+	}
+	if err := e.usable(ctx); err != nil {
+		return millrace.Committed{}, err
+	}
+	return e.commits[lane].do(ctx, c)
+}
+
+// takeCommits bounds a call. Requests share one only if they share their time.
+func takeCommits(waiting []*commitRequest) int {
+	bytes, appends := 0, 0
+	for i, r := range waiting {
+		for j := range r.ask.Events {
+			bytes += len(r.ask.Events[j].Body)
+			appends += max(1, len(r.ask.Events[j].Queues))
+		}
+		if i > 0 && (i == maxRequests || bytes > maxBytes || appends > maxAppends || !r.ask.Now.Equal(waiting[0].ask.Now)) {
+			return i
+		}
+	}
+	return len(waiting)
+}
+
+// commit sends one gathered call and hands out its outcomes.
+func (e *Engine) commit(ctx context.Context, lane int, batch []*commitRequest) {
+	p := newCommitArgs()
+	for _, r := range batch {
+		p.request(&r.ask)
+	}
+	head := []string{
+		e.identity.StoreID, millis(batch[0].ask.Now), span(e.options.DedupeWindow), span(keyWindow),
+		strconv.Itoa(len(e.own)), strconv.Itoa(lane),
+	}
+	reply, err := e.run(ctx, &e.scripts.publish, e.own[lane], p.args(head)...)
+	if err != nil {
+		fail(batch, err)
+		return
+	}
+	e.deal(lane, batch, reply)
+}
+
+// deal turns a reply into stamps. Events that are neither refused nor
+// duplicates have consecutive numbers; the reply tells only what is not plain.
+func (e *Engine) deal(lane int, batch []*commitRequest, reply []rueidis.RedisMessage) {
+	n, recorded, due := uint64(intOf(reply[1])), moment(intOf(reply[0])), next(intOf(reply[2]))
+	answers, odd := listOf(reply[3]), listOf(reply[4])
+	lanes, event := uint64(len(e.own)), int64(0)
+	for i, r := range batch {
+		if version := intOf(answers[i]); version >= 0 {
+			event += int64(len(r.ask.Events))
+			r.err = &millrace.Error{Code: millrace.CodeStale, Detail: "the lane knows another registry", CurrentVersion: uint64(version)}
+			continue
+		}
+		r.answer = millrace.Committed{Stamps: make([]millrace.Stamp, len(r.ask.Events)), RecordedAt: recorded, Due: due}
+		for j := range r.ask.Events {
+			event++
+			stamp := &r.answer.Stamps[j]
+			if len(odd) > 0 && intOf(odd[0]) == -event {
+				*stamp = firstStamp(textOf(odd[1]))
+				odd = odd[2:]
+				continue
+			}
+			*stamp = millrace.Stamp{Seq: n*lanes + uint64(lane), Sinks: len(r.ask.Events[j].Queues)}
+			n++
+			if len(odd) > 0 && intOf(odd[0]) == event {
+				stamp.Prev = uint64(intOf(odd[1]))
+				odd = odd[2:]
+			}
+		}
+	}
+}
+
+// firstStamp reads what a store remembers of a digest: seq, prev, sinks.
+func firstStamp(b string) millrace.Stamp {
+	if len(b) != 20 {
+		return millrace.Stamp{Duplicate: true}
+	}
+	return millrace.Stamp{
+		Seq: number(b[:8]), Prev: number(b[8:16]),
+		Sinks: int(binary.LittleEndian.Uint32([]byte(b[16:]))), Duplicate: true,
+	}
+}
+
+// number reads a whole number that a script packed as a double.
+func number(b string) uint64 {
+	return uint64(math.Float64frombits(binary.LittleEndian.Uint64([]byte(b))))
+}

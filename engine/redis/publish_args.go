@@ -1,0 +1,148 @@
+package redis
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/millrace-dev/millrace"
+	"github.com/redis/rueidis"
+)
+
+// commitArgs gathers the arguments of a publish call: every name once, events
+// as small numbers that refer to them, so that the script has little to read.
+type commitArgs struct {
+	queues, facets, keys, topics table
+	classes                      table  // of events: a tenant and the queues that take them
+	queueOf                      []byte // of each facet
+	classFacets                  []byte
+	requests, events, digests    []byte
+	bodies                       []string
+	nRequests, nEvents, nDigests uint32
+	scratch                      []byte
+	used                         map[uint32]bool
+}
+
+// table numbers names from 1 in the order they come.
+type table struct {
+	index map[string]uint32
+	names []string
+}
+
+func newCommitArgs() *commitArgs {
+	p := &commitArgs{used: map[uint32]bool{}}
+	for _, t := range []*table{&p.queues, &p.facets, &p.keys, &p.topics, &p.classes} {
+		t.index = map[string]uint32{}
+	}
+	return p
+}
+
+// of is a name's number; fresh says that it is new. name is stored for a new one.
+func (t *table) of(key []byte, name func() string) (n uint32, fresh bool) {
+	if n, ok := t.index[string(key)]; ok {
+		return n, false
+	}
+	t.names = append(t.names, name())
+	n = uint32(len(t.names))
+	t.index[string(key)] = n
+	return n, true
+}
+
+func (t *table) text(s string) uint32 {
+	if n, ok := t.index[s]; ok {
+		return n
+	}
+	t.names = append(t.names, s)
+	t.index[s] = uint32(len(t.names))
+	return uint32(len(t.names))
+}
+
+func (t *table) count() uint32 { return uint32(len(t.names)) }
+
+func (p *commitArgs) request(c *millrace.Commit) {
+	clear(p.used)
+	for i := range c.Events {
+		p.event(&c.Events[i])
+	}
+	p.nRequests++
+	p.requests = binary.LittleEndian.AppendUint64(p.requests, math.Float64bits(float64(c.Version)))
+	p.requests = binary.LittleEndian.AppendUint32(p.requests, uint32(len(c.Events)))
+	p.requests = binary.LittleEndian.AppendUint32(p.requests, uint32(len(p.used)))
+	for q := range p.used {
+		p.requests = binary.LittleEndian.AppendUint32(p.requests, q)
+	}
+}
+
+func (p *commitArgs) event(ev *millrace.CommitEvent) {
+	class := p.class(ev)
+	topic := p.topics.text(ev.Topic)
+	key, remembered := uint32(0), uint32(0)
+	if ev.Key != "" {
+		key = p.key(ev)
+	}
+	if ev.Remembered {
+		remembered = 1
+		p.nDigests++
+		p.digests = append(p.digests, ev.Digest[:]...)
+	}
+	for _, n := range [...]uint32{class, topic, key, remembered} {
+		p.events = binary.LittleEndian.AppendUint32(p.events, n)
+	}
+	p.nEvents++
+	body := ""
+	if len(ev.Queues) > 0 {
+		body = rueidis.BinaryString(ev.Body)
+	}
+	p.bodies = append(p.bodies, body)
+}
+
+func (p *commitArgs) key(ev *millrace.CommitEvent) uint32 {
+	p.scratch = append(append(append(p.scratch[:0], ev.Tenant...), 0), ev.Key...)
+	n, _ := p.keys.of(p.scratch, func() string { return string(p.scratch) })
+	return n
+}
+
+// class is the number of the facets that an event goes to, taken together.
+func (p *commitArgs) class(ev *millrace.CommitEvent) uint32 {
+	p.scratch = append(p.scratch[:0], ev.Tenant...)
+	for _, q := range ev.Queues {
+		p.used[p.queues.text(q)] = true
+		p.scratch = append(append(p.scratch, 0), q...)
+	}
+	n, fresh := p.classes.of(p.scratch, func() string { return "" })
+	if fresh {
+		p.classFacets = binary.LittleEndian.AppendUint32(p.classFacets, uint32(len(ev.Queues)))
+		for _, q := range ev.Queues {
+			p.classFacets = binary.LittleEndian.AppendUint32(p.classFacets, p.facet(q, ev.Tenant))
+		}
+	}
+	return n
+}
+
+func (p *commitArgs) facet(queue, tenant string) uint32 {
+	q := p.queues.text(queue)
+	p.scratch = append(binary.LittleEndian.AppendUint32(p.scratch[:0], q), tenant...)
+	n, fresh := p.facets.of(p.scratch, func() string { return tenant })
+	if fresh {
+		p.queueOf = binary.LittleEndian.AppendUint32(p.queueOf, q)
+	}
+	return n
+}
+
+// args puts the arguments in the order in which the script reads them.
+func (p *commitArgs) args(head []string) []string {
+	var counts []byte
+	for _, n := range [...]uint32{
+		p.queues.count(), p.facets.count(), p.keys.count(), p.topics.count(), p.classes.count(),
+		p.nRequests, p.nEvents, p.nDigests,
+	} {
+		counts = binary.LittleEndian.AppendUint32(counts, n)
+	}
+	list := append(head, string(counts))
+	for _, t := range []*table{&p.queues, &p.facets, &p.keys, &p.topics} {
+		list = append(list, t.names...)
+	}
+	for _, packed := range [][]byte{p.queueOf, p.classFacets, p.requests, p.events, p.digests} {
+		list = append(list, rueidis.BinaryString(packed))
+	}
+	return append(list, p.bodies...)
+}

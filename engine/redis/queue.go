@@ -1,0 +1,179 @@
+package redis
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/millrace-dev/millrace"
+	"github.com/redis/rueidis"
+)
+
+type settleRequest = request[millrace.Settle, millrace.Settled]
+
+// bodyPrefix is what stands before an event's bytes: prev and recorded, as doubles.
+const bodyPrefix = 16
+
+// maxItems is how many items one gathered settlement holds.
+const maxItems = 1000
+
+// Lease gives the next messages of the ring to a consumer.
+func (e *Engine) Lease(ctx context.Context, lane int, l millrace.Lease) (millrace.Leased, error) {
+	reply, err := e.runLane(ctx, &e.scripts.lease, lane, millis(l.Now),
+		l.Queue, strconv.Itoa(l.Max), strconv.Itoa(l.MaxBytes), span(l.For), string(l.Token[:]))
+	if err != nil {
+		return millrace.Leased{}, err
+	}
+	messages, err := leasedMessages(listOf(reply[4]))
+	if err != nil {
+		return millrace.Leased{}, err
+	}
+	for tries := listOf(reply[3]); len(tries) >= 2; tries = tries[2:] {
+		messages[intOf(tries[0])-1].Attempt = int(intOf(tries[1]))
+	}
+	return millrace.Leased{
+		Messages: messages,
+		Until:    moment(intOf(reply[0]) + spanMillis(l.For)),
+		Tenants:  int(intOf(reply[1])),
+		Due:      next(intOf(reply[2])),
+	}, nil
+}
+
+// leasedMessages reads seq, tenant and body of each message.
+func leasedMessages(list []rueidis.RedisMessage) ([]millrace.LeasedMessage, error) {
+	messages := make([]millrace.LeasedMessage, len(list)/3)
+	for i := range messages {
+		seq, err := strconv.ParseUint(textOf(list[3*i]), 10, 64)
+		body := textOf(list[3*i+2])
+		if err != nil || len(body) < bodyPrefix {
+			return nil, millrace.Errorf(millrace.CodeInternal, "the store holds a message that cannot be read")
+		}
+		messages[i] = millrace.LeasedMessage{
+			Seq: seq, Prev: number(body[:8]), RecordedAt: moment(int64(number(body[8:bodyPrefix]))),
+			Tenant: textOf(list[3*i+1]), Attempt: 1, Body: []byte(body[bodyPrefix:]),
+		}
+	}
+	return messages, nil
+}
+
+// Settle ends leases. Acks of one queue share calls.
+func (e *Engine) Settle(ctx context.Context, lane int, s millrace.Settle) (millrace.Settled, error) {
+	if lane < 0 || lane >= len(e.own) {
+		return millrace.Settled{}, millrace.Errorf(millrace.CodeLaneMissing, "the store has no lane %d", lane)
+	}
+	if s.Verb == millrace.Ack {
+		if err := e.usable(ctx); err != nil {
+			return millrace.Settled{}, err
+		}
+		return e.acks[lane].do(ctx, s)
+	}
+	return e.settle(ctx, lane, s)
+}
+
+// takeAcks bounds a call: acks share one if they are of one queue and one time.
+func takeAcks(waiting []*settleRequest) int {
+	items := 0
+	for i, r := range waiting {
+		items += len(r.ask.Items)
+		first := waiting[0].ask
+		if i > 0 && (i == maxRequests || items > maxItems || r.ask.Queue != first.Queue || !r.ask.Now.Equal(first.Now)) {
+			return i
+		}
+	}
+	return len(waiting)
+}
+
+// ack settles the gathered requests in one call; an item that is there twice is
+// lost the second time, as it would be in two calls.
+func (e *Engine) ack(ctx context.Context, lane int, batch []*settleRequest) {
+	all := batch[0].ask
+	if len(batch) > 1 {
+		all.Items = nil
+		for _, r := range batch {
+			all.Items = append(all.Items, r.ask.Items...)
+		}
+	}
+	done, err := e.settle(ctx, lane, all)
+	if err != nil {
+		fail(batch, err)
+		return
+	}
+	from := 0
+	for _, r := range batch {
+		to := from + len(r.ask.Items)
+		r.answer.Due = done.Due
+		for len(done.Lost) > 0 && done.Lost[0] < to {
+			r.answer.Lost = append(r.answer.Lost, done.Lost[0]-from)
+			done.Lost = done.Lost[1:]
+		}
+		from = to
+	}
+}
+
+func (e *Engine) settle(ctx context.Context, lane int, s millrace.Settle) (millrace.Settled, error) {
+	args := make([]string, 0, 5+3*len(s.Items))
+	args = append(args, s.Queue, string(rune(s.Verb)), strconv.Itoa(len(e.own)))
+	args = appendItems(args, s.Items)
+	if s.Verb == millrace.Retry {
+		for i := range s.Items {
+			args = append(args, span(s.Items[i].Delay))
+		}
+	}
+	if s.Verb != millrace.Ack {
+		for i := range s.Items {
+			args = append(args, s.Items[i].Error)
+		}
+	}
+	reply, err := e.runLane(ctx, &e.scripts.settle, lane, millis(s.Now), args...)
+	if err != nil {
+		return millrace.Settled{}, err
+	}
+	return millrace.Settled{Dead: int(intOf(reply[0])), Due: next(intOf(reply[1])), Lost: indexes(listOf(reply[2]))}, nil
+}
+
+// Extend prolongs leases.
+func (e *Engine) Extend(ctx context.Context, lane int, x millrace.Extend) (millrace.Extended, error) {
+	args := appendItems([]string{x.Queue, span(x.For)}, x.Items)
+	reply, err := e.runLane(ctx, &e.scripts.extend, lane, millis(x.Now), args...)
+	if err != nil {
+		return millrace.Extended{}, err
+	}
+	return millrace.Extended{Until: moment(intOf(reply[0])), Due: next(intOf(reply[1])), Lost: indexes(listOf(reply[2]))}, nil
+}
+
+// Stats counts a queue's messages in a lane.
+func (e *Engine) Stats(ctx context.Context, lane int, queue string) (millrace.QueueStats, error) {
+	reply, err := e.runLane(ctx, &e.scripts.queueStats, lane, timeless, queue)
+	if err != nil || len(reply) == 0 {
+		return millrace.QueueStats{}, err
+	}
+	n := ints(reply)
+	s := millrace.QueueStats{
+		QueueCounts: millrace.QueueCounts{Ready: n[0], Leased: n[1], Delayed: n[2], Dead: n[3]},
+		Tenants:     n[4], Acked: n[6], Spent: n[7],
+	}
+	if n[5] > 0 {
+		s.Oldest = moment(n[5] * 60000)
+	}
+	return s, nil
+}
+
+// appendItems adds the count, the tokens in one text, and the seqs.
+func appendItems(args []string, items []millrace.SettleItem) []string {
+	tokens := make([]byte, 0, 16*len(items))
+	for i := range items {
+		tokens = append(tokens, items[i].Token[:]...)
+	}
+	args = append(args, strconv.Itoa(len(items)), rueidis.BinaryString(tokens))
+	for i := range items {
+		args = append(args, strconv.FormatUint(items[i].Seq, 10))
+	}
+	return args
+}
+
+func indexes(list []rueidis.RedisMessage) []int {
+	var found []int
+	for i := range list {
+		found = append(found, int(intOf(list[i])))
+	}
+	return found
+}

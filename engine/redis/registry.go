@@ -1,0 +1,80 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// maxDeleted is how many deleted definitions the registry remembers.
+const maxDeleted = 1000
+
+// Define writes a definition as the next version of the registry.
+func (e *Engine) Define(ctx context.Context, d millrace.Definition, replaces uint64) (millrace.Definition, error) {
+	if !goodUID(d.UID) {
+		return d, millrace.Errorf(millrace.CodeInvalid, "the uid cannot be part of a key")
+	}
+	deleted := "0"
+	if d.Deleted {
+		deleted = "1"
+	}
+	reply, err := e.runControl(ctx, &e.scripts.registryDefine,
+		string(d.Kind)+"/"+d.Name, d.UID, string(d.Spec), deleted, strconv.FormatUint(replaces, 10), strconv.Itoa(maxDeleted))
+	if err != nil {
+		return d, err
+	}
+	d.Version, d.Revision = uint64(intOf(reply[0])), int(intOf(reply[1]))
+	return d, nil
+}
+
+// Definitions returns what changed after a version.
+func (e *Engine) Definitions(ctx context.Context, since uint64) (millrace.Changes, error) {
+	reply, err := e.runControl(ctx, &e.scripts.registryChanges, strconv.FormatUint(since, 10))
+	if err != nil {
+		return millrace.Changes{}, err
+	}
+	c := millrace.Changes{Version: uint64(intOf(reply[0])), Full: intOf(reply[1]) == 1}
+	for list := listOf(reply[2]); len(list) >= 6; list = list[6:] {
+		kind, name, _ := strings.Cut(textOf(list[4]), "/")
+		c.Definitions = append(c.Definitions, millrace.Definition{
+			Kind: millrace.Kind(kind), Name: name, UID: textOf(list[1]),
+			Version: uint64(intOf(list[0])), Revision: int(intOf(list[2])),
+			Deleted: textOf(list[3]) == "1", Spec: []byte(textOf(list[5])),
+		})
+	}
+	slices.SortFunc(c.Definitions, func(a, b millrace.Definition) int { return cmp.Compare(a.Version, b.Version) })
+	return c, nil
+}
+
+// RaiseVersion moves the registry's version past v.
+func (e *Engine) RaiseVersion(ctx context.Context, v uint64) (uint64, error) {
+	reply, err := e.runControl(ctx, &e.scripts.registryRaise, strconv.FormatUint(v, 10))
+	if err != nil {
+		return 0, err
+	}
+	return uint64(intOf(reply[0])), nil
+}
+
+// Apply tells one lane of a version of the registry.
+func (e *Engine) Apply(ctx context.Context, lane int, a millrace.Apply) ([]string, error) {
+	args := []string{strconv.FormatUint(a.Version, 10), strconv.Itoa(len(a.Queues)), strconv.Itoa(len(a.Removed))}
+	for _, q := range a.Queues {
+		if !goodUID(q.UID) {
+			return nil, millrace.Errorf(millrace.CodeInvalid, "the uid cannot be part of a key")
+		}
+		args = append(args, q.UID, strconv.FormatUint(q.Version, 10), strconv.Itoa(q.MaxAttempts))
+	}
+	reply, err := e.runLane(ctx, &e.scripts.laneApply, lane, timeless, append(args, a.Removed...)...)
+	if err != nil {
+		return nil, err
+	}
+	var gone []string
+	for i := range reply {
+		gone = append(gone, textOf(reply[i]))
+	}
+	return gone, nil
+}

@@ -1,0 +1,248 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // Redis names scripts by it
+	"embed"
+	"encoding/hex"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/millrace-dev/millrace"
+	"github.com/redis/rueidis"
+)
+
+//go:embed lua/*.lua
+var luaFiles embed.FS
+
+const (
+	// patience is how long a call is repeated that provably did not run.
+	patience = 10 * time.Second
+	// replicasWithin is how long a commit waits for its replicas.
+	replicasWithin = 3 * time.Second
+)
+
+// script is one transition: its text and how Redis names it.
+type script struct {
+	name   string
+	text   string
+	sha    string
+	writes bool // its outcome matters: a call without an answer may have run
+}
+
+// scripts are the transitions, composed once.
+type scripts struct {
+	registryCreate, registryReady, registryDefine, registryChanges, registryRaise script
+	laneCreate, laneApply, laneStats, laneStep, laneSweep                         script
+	publish, lease, settle, extend, queueStats                                    script
+	topicList, topicForget, nodeBeat, nodeLeave                                   script
+}
+
+// What a script is made of before its own text, and whether it runs on a full
+// server: those that settle, free or tell do; publish does not.
+const (
+	bare     = ""
+	shared   = "prelude"
+	leases   = "prelude prelude_lease"
+	allowOOM = "#!lua flags=allow-oom\n"
+	denyOOM  = "#!lua\n"
+)
+
+func newScripts() *scripts {
+	return &scripts{
+		registryCreate:  compose("registry_create", denyOOM, bare),
+		registryReady:   compose("registry_ready", denyOOM, bare),
+		registryDefine:  compose("registry_define", allowOOM, shared),
+		registryChanges: reading(compose("registry_changes", allowOOM, shared)),
+		registryRaise:   compose("registry_raise", allowOOM, shared),
+		laneCreate:      compose("lane_create", denyOOM, bare),
+		laneApply:       compose("lane_apply", allowOOM, shared),
+		laneStats:       reading(compose("lane_stats", allowOOM, shared)),
+		laneStep:        compose("lane_step", allowOOM, leases),
+		laneSweep:       compose("lane_sweep", allowOOM, leases),
+		publish:         compose("publish_commit", denyOOM, shared),
+		lease:           compose("queue_lease", allowOOM, leases),
+		settle:          compose("queue_settle", allowOOM, leases),
+		extend:          compose("queue_extend", allowOOM, leases),
+		queueStats:      reading(compose("queue_stats", allowOOM, shared)),
+		topicList:       reading(compose("topic_list", allowOOM, shared)),
+		topicForget:     compose("topic_forget", allowOOM, shared),
+		nodeBeat:        compose("node_beat", allowOOM, shared),
+		nodeLeave:       compose("node_leave", allowOOM, shared),
+	}
+}
+
+// compose puts a script together. The files are part of the program: a missing
+// one is a broken build.
+func compose(name, flags, preludes string) script {
+	var b strings.Builder
+	b.WriteString(flags)
+	for _, file := range append(strings.Fields(preludes), name) {
+		text, err := luaFiles.ReadFile("lua/" + file + ".lua")
+		if err != nil {
+			panic(err)
+		}
+		b.Write(text)
+	}
+	sum := sha1.Sum([]byte(b.String())) //nolint:gosec // Redis names scripts by it
+	return script{name: name, text: b.String(), sha: hex.EncodeToString(sum[:]), writes: true}
+}
+
+func reading(s script) script {
+	s.writes = false
+	return s
+}
+
+// run calls a script on the lane of an own key and returns its reply. What
+// provably did not run is repeated until patience or ctx ends; a call without
+// an answer is never repeated. Refusals of the script are errors with a code.
+func (e *Engine) run(ctx context.Context, s *script, own string, args ...string) ([]rueidis.RedisMessage, error) {
+	reply, err := e.call(ctx, s, own, args)
+	if err != nil {
+		return nil, err
+	}
+	if list, err := reply.ToArray(); err == nil {
+		return list, nil
+	}
+	if n, err := reply.AsInt64(); err == nil && reply.IsInt64() {
+		_ = n
+		return []rueidis.RedisMessage{reply}, nil
+	}
+	text, err := reply.ToString()
+	if err != nil {
+		return nil, millrace.Wrap(millrace.CodeInternal, err, "script "+s.name+" gave an unknown reply")
+	}
+	return nil, refusal(text)
+}
+
+func refusal(text string) error {
+	switch text {
+	case "lane_missing":
+		return millrace.Errorf(millrace.CodeLaneMissing, "the lane has vanished from the store")
+	case "not_found":
+		return millrace.Errorf(millrace.CodeNotFound, "the lane does not know the queue")
+	case "changed":
+		return millrace.Errorf(millrace.CodeChanged, "the definition has changed")
+	}
+	return millrace.Errorf(millrace.CodeInternal, "a script refused with an unknown word")
+}
+
+func (e *Engine) call(ctx context.Context, s *script, own string, args []string) (rueidis.RedisMessage, error) {
+	var none rueidis.RedisMessage
+	until := time.Now().Add(patience)
+	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		if err := e.usable(ctx); err != nil {
+			return none, err
+		}
+		reply, err := e.once(ctx, s, own, args)
+		if err == nil {
+			return reply, nil
+		}
+		failure := classify(err, s.writes)
+		if !failure.again || time.Now().After(until) {
+			return none, failure.err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return none, failure.err
+		}
+	}
+}
+
+// usable refuses a call that has not begun: nothing has happened yet.
+func (e *Engine) usable(ctx context.Context) error {
+	if e.ctx.Err() != nil {
+		return millrace.Errorf(millrace.CodeUnavailable, "the engine is closed")
+	}
+	if err := ctx.Err(); err != nil {
+		return millrace.Wrap(millrace.CodeUnavailable, err, "the call was given up before it began")
+	}
+	return nil
+}
+
+// once sends a script by its name, and by its text to a server that does not
+// know it; such a server has not run it.
+func (e *Engine) once(ctx context.Context, s *script, own string, args []string) (rueidis.RedisMessage, error) {
+	send := e.send
+	if s.writes && e.options.WaitReplicas > 0 {
+		send = e.sendAndWait
+	}
+	b := e.client.B()
+	reply, err := send(ctx, b.Evalsha().Sha1(s.sha).Numkeys(2).Key(own, never(own)).Arg(args...).Build())
+	if refused, ok := rueidis.IsRedisErr(err); ok && refused.IsNoScript() {
+		return send(ctx, b.Eval().Script(s.text).Numkeys(2).Key(own, never(own)).Arg(args...).Build())
+	}
+	return reply, err
+}
+
+func (e *Engine) send(ctx context.Context, cmd rueidis.Completed) (rueidis.RedisMessage, error) {
+	return e.client.Do(ctx, cmd).ToMessage()
+}
+
+// failure is what became of a call without a reply.
+type failure struct {
+	err   error
+	again bool // it provably did not run and may run later
+}
+
+// classify tells what did not run from what may have run.
+func classify(err error, writes bool) failure {
+	if millrace.CodeOf(err) == millrace.CodeNotReplicated {
+		return failure{err: err}
+	}
+	if refused, ok := rueidis.IsRedisErr(err); ok {
+		return classifyReply(refused)
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" || errors.Is(err, rueidis.ErrNoSlot) {
+		return failure{millrace.Wrap(millrace.CodeUnavailable, err, "Redis cannot be reached"), true}
+	}
+	if !writes {
+		return failure{err: millrace.Wrap(millrace.CodeUnavailable, err, "Redis did not answer")}
+	}
+	return failure{err: millrace.Wrap(millrace.CodeOutcomeUnknown, err, "Redis did not answer")}
+}
+
+// classifyReply reads an error reply. All of these are refusals before a
+// script's first write, except an error that a script itself raised.
+func classifyReply(refused *rueidis.RedisError) failure {
+	word, _, _ := strings.Cut(refused.Error(), " ")
+	switch word {
+	case "TRYAGAIN", "LOADING", "CLUSTERDOWN", "MOVED", "ASK", "READONLY", "MASTERDOWN", "BUSY":
+		return failure{millrace.Wrap(millrace.CodeUnavailable, refused, "Redis cannot serve the lane now"), true}
+	case "OOM":
+		return failure{err: millrace.Wrap(millrace.CodeStoreFull, refused, "Redis has no memory left")}
+	case "MISCONF", "NOREPLICAS", "NOAUTH", "WRONGPASS", "NOPERM":
+		return failure{err: millrace.Wrap(millrace.CodeUnavailable, refused, "Redis refuses the command")}
+	}
+	return failure{err: millrace.Wrap(millrace.CodeInternal, refused, "Redis failed a script")}
+}
+
+// millis is a time as scripts take it: 0 for the lane's own clock.
+func millis(t time.Time) string {
+	if t.IsZero() {
+		return "0"
+	}
+	return strconv.FormatInt(t.UnixMilli(), 10)
+}
+
+// span is a duration in whole milliseconds, rounded up.
+func span(d time.Duration) string { return strconv.FormatInt(spanMillis(d), 10) }
+
+func spanMillis(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}
+
+func moment(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+
+// next is the time to the lane's next due entry, negative if there is none.
+func next(ms int64) time.Duration {
+	if ms < 0 {
+		return -1
+	}
+	return time.Duration(ms) * time.Millisecond
+}

@@ -1,0 +1,21 @@
+package redis
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// Step does up to max of what is due in a lane.
+func (e *Engine) Step(ctx context.Context, lane int, now time.Time, max int) (millrace.Stepped, error) {
+	reply, err := e.runLane(ctx, &e.scripts.laneStep, lane, millis(now), strconv.Itoa(max), strconv.Itoa(len(e.own)))
+	if err != nil {
+		return millrace.Stepped{}, err
+	}
+	n := ints(reply)
+	return millrace.Stepped{
+		Expired: int(n[0]), Returned: int(n[1]), Dead: int(n[2]), More: n[3] == 1, Due: next(n[4]),
+	}, nil
+}

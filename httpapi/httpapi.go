@@ -1,0 +1,191 @@
+// Package httpapi serves a backbone over HTTP.
+//
+// Every route stands in one table with the scope it asks for; a request passes
+// the same steps whatever its route: who is it, may it, what does it say, do
+// it, answer. Errors are problems (RFC 9457) with a stable code.
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/api"
+)
+
+// Backend is what is served: a broker.
+type Backend interface {
+	millrace.Backbone
+
+	// Durability is the level that answers have now.
+	Durability() millrace.Durability
+
+	// Ready is nil if requests can be served now, or says why not.
+	Ready(ctx context.Context) error
+}
+
+// Options are the settings of a handler. The zero value serves loopback only.
+type Options struct {
+	// RootToken is what every caller must show, as a Bearer token or as the user
+	// name of Basic. Without one every caller is root, but must come from this
+	// machine and from no other site's page.
+	RootToken string
+
+	Version     string        // of the program, for the API's description
+	BodyTimeout time.Duration // how long a request's body may take to arrive; 15 s if 0
+	Logger      *slog.Logger  // slog.Default() if nil
+}
+
+// Handler serves a backend. It may be mounted in a program's own server; it
+// starts nothing and has nothing to close.
+func Handler(b Backend, o Options) http.Handler {
+	s := &server{
+		backend: b, door: newDoor(o.RootToken), bodyTimeout: o.BodyTimeout, log: o.Logger,
+	}
+	if s.bodyTimeout == 0 {
+		s.bodyTimeout = 15 * time.Second
+	}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	s.mount(o.Version)
+	return s
+}
+
+type server struct {
+	backend     Backend
+	door        door
+	bodyTimeout time.Duration
+	log         *slog.Logger
+	mux         *http.ServeMux
+	openAPI     []byte
+}
+
+// call is one request on its way to an answer.
+type call struct {
+	*http.Request
+	principal principal
+	id        string
+	body      []byte
+	queryErr  error // what is wrong with the query; told by check
+}
+
+// check is the one answer to all that is wrong with a request. Every handler
+// calls it before it does anything.
+func (c *call) check(errs ...error) error { return api.Join(append(errs, c.queryErr)...) }
+
+// answer is what a request gets, unless an error.
+type answer struct {
+	status   int
+	body     []byte
+	location string
+	allow    string
+}
+
+// ok answers 200 with a body.
+func ok(body []byte) (answer, error) { return answer{status: http.StatusOK, body: body}, nil }
+
+// done answers 204.
+func done(err error) (answer, error) { return answer{status: http.StatusNoContent}, err }
+
+// ServeHTTP serves one request.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// The mux would redirect a path that is not clean; no path of ours is such.
+	if !isClean(r.URL.EscapedPath()) {
+		s.unknown(w, r)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+func isClean(p string) bool {
+	clean := path.Clean(p)
+	if clean != "/" && strings.HasSuffix(p, "/") {
+		clean += "/"
+	}
+	return clean == p
+}
+
+// serve runs one request through its steps and sends what comes of it.
+func (s *server) serve(w http.ResponseWriter, r *http.Request, step func(http.ResponseWriter, *call) (answer, error)) {
+	start := time.Now()
+	c := &call{Request: r, id: requestID(r)}
+	a, err := s.attempt(w, c, step)
+	status := send(w, c, a, err)
+	s.record(c, status, time.Since(start), err)
+}
+
+// attempt runs a step; a panic is an internal error.
+func (s *server) attempt(w http.ResponseWriter, c *call, step func(http.ResponseWriter, *call) (answer, error)) (a answer, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			a, err = answer{}, panicked(v)
+		}
+	}()
+	if err := s.door.admit(c.Request); err != nil {
+		return answer{}, err
+	}
+	return step(w, c)
+}
+
+// handle is the steps of a request whose route is known.
+func (s *server) handle(rt *route) func(http.ResponseWriter, *call) (answer, error) {
+	return func(w http.ResponseWriter, c *call) (answer, error) {
+		if rt.scope != scopeNone {
+			p, err := s.door.principal(c.Request)
+			if err != nil {
+				return answer{}, err
+			}
+			if !p.may(rt.scope) {
+				return answer{}, millrace.Errorf(millrace.CodeForbidden, "this needs the scope %s", rt.scope)
+			}
+			c.principal = p
+		}
+		if err := s.read(w, c, rt); err != nil {
+			return answer{}, err
+		}
+		return rt.handle(s, c)
+	}
+}
+
+// record logs a request: what went wrong here loudly, the rest quietly.
+func (s *server) record(c *call, status int, took time.Duration, err error) {
+	level := slog.LevelDebug
+	switch {
+	case status == http.StatusInternalServerError:
+		level = slog.LevelError
+	case status > http.StatusInternalServerError:
+		level = slog.LevelWarn
+	}
+	if !s.log.Enabled(c.Context(), level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("request_id", c.id), slog.String("method", c.Method), slog.String("path", c.URL.Path),
+		slog.Int("status", status), slog.Duration("took", took),
+	}
+	if err != nil {
+		attrs = append(attrs, slog.String("error", err.Error()))
+	}
+	s.log.LogAttrs(c.Context(), level, "request", attrs...)
+}
+
+// requestID is the caller's own id for a request, if it is fit to be shown, or a new one.
+func requestID(r *http.Request) string {
+	id := r.Header.Get("X-Request-Id")
+	if id == "" || len(id) > 128 {
+		return ulid.Make().String()
+	}
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] > '~' {
+			return ulid.Make().String()
+		}
+	}
+	return id
+}

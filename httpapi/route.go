@@ -1,0 +1,174 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// route is one operation of the API.
+type route struct {
+	method   string
+	path     string
+	scope    scope
+	noun     string // what it is about
+	does     string // one line for the API's description
+	query    []string
+	anyQuery bool // whoever asks may add parameters, to get past a cache
+	body     bool
+	handle   func(*server, *call) (answer, error)
+}
+
+// routes is every route there is.
+func routes() []route {
+	list := []string{"limit", "cursor"}
+	return []route{
+		{method: "POST", path: "/v1/topics/{topic}/events", scope: scopePublish, noun: "topic", does: "Publish one event or an array of events", body: true, handle: (*server).publish},
+
+		{method: "GET", path: "/v1/topics", scope: scopeManage, noun: "topic", does: "List topics", query: list, handle: (*server).topics},
+		{method: "GET", path: "/v1/topics/{topic}", scope: scopeManage, noun: "topic", does: "Show a topic", handle: (*server).topic},
+		{method: "PUT", path: "/v1/topics/{topic}", scope: scopeRoot, noun: "topic", does: "Hand a topic to a publisher", body: true, handle: (*server).putTopic},
+		{method: "DELETE", path: "/v1/topics/{topic}", scope: scopeRoot, noun: "topic", does: "Forget a topic's record and claim", handle: (*server).deleteTopic},
+
+		{method: "GET", path: "/v1/queues", scope: scopeManage, noun: "queue", does: "List queues", query: list, handle: (*server).queues},
+		{method: "GET", path: "/v1/queues/{queue}", scope: scopeManage, noun: "queue", does: "Show a queue and what it holds", handle: (*server).queue},
+		{method: "PUT", path: "/v1/queues/{queue}", scope: scopeManage, noun: "queue", does: "Define a queue", body: true, handle: (*server).putQueue},
+		{method: "DELETE", path: "/v1/queues/{queue}", scope: scopeManage, noun: "queue", does: "Remove a queue with all it holds", query: []string{"if_empty"}, handle: (*server).deleteQueue},
+
+		{method: "POST", path: "/v1/queues/{queue}/lease", scope: scopeConsume, noun: "queue", does: "Lease messages in fair turns", body: true, handle: (*server).lease},
+		{method: "POST", path: "/v1/queues/{queue}/ack", scope: scopeConsume, noun: "queue", does: "End leases with success", body: true, handle: (*server).ack},
+		{method: "POST", path: "/v1/queues/{queue}/retry", scope: scopeConsume, noun: "queue", does: "End leases for another attempt", body: true, handle: (*server).retry},
+		{method: "POST", path: "/v1/queues/{queue}/bury", scope: scopeConsume, noun: "queue", does: "End leases for good, as dead letters", body: true, handle: (*server).bury},
+		{method: "POST", path: "/v1/queues/{queue}/extend", scope: scopeConsume, noun: "queue", does: "Prolong leases", body: true, handle: (*server).extend},
+
+		{method: "GET", path: "/v1/nodes", scope: scopeManage, noun: "node", does: "List the processes that have joined the store", handle: (*server).nodes},
+		{method: "GET", path: "/v1/stats", scope: scopeManage, noun: "store", does: "Describe the store", handle: (*server).stats},
+		{method: "GET", path: "/livez", scope: scopeNone, noun: "store", does: "Say that the process lives", anyQuery: true, handle: (*server).live},
+		{method: "GET", path: "/readyz", scope: scopeNone, noun: "store", does: "Say whether requests can be served", anyQuery: true, handle: (*server).ready},
+		{method: "GET", path: "/healthz", scope: scopeNone, noun: "store", does: "Say whether requests can be served", anyQuery: true, handle: (*server).ready},
+		{method: "GET", path: "/openapi.json", scope: scopeNone, noun: "store", does: "Describe this API", anyQuery: true, handle: (*server).describe},
+	}
+}
+
+// mount registers every route, and what becomes of requests that have none.
+func (s *server) mount(version string) {
+	s.mux = http.NewServeMux()
+	doc := huma.NewAPI(huma.Config{OpenAPI: &huma.OpenAPI{
+		OpenAPI: "3.1.0", Info: &huma.Info{Title: "Millrace", Version: version},
+		Components: &huma.Components{SecuritySchemes: map[string]*huma.SecurityScheme{
+			"bearer": {Type: "http", Scheme: "bearer"}, "basic": {Type: "http", Scheme: "basic"},
+		}},
+	}}, humago.NewAdapter(s.mux, ""))
+	for _, rt := range routes() {
+		op := rt.operation()
+		doc.OpenAPI().AddOperation(op)
+		step := s.handle(&rt)
+		doc.Adapter().Handle(op, func(ctx huma.Context) {
+			r, w := humago.Unwrap(ctx)
+			s.serve(w, r, step)
+		})
+	}
+	s.mux.HandleFunc("/", s.unknown)
+	text, err := json.Marshal(doc.OpenAPI())
+	if err != nil {
+		panic("describe the API: " + err.Error()) // it is made of constants
+	}
+	s.openAPI = text
+}
+
+// unknown answers a request that no route takes.
+func (s *server) unknown(w http.ResponseWriter, r *http.Request) {
+	s.serve(w, r, func(_ http.ResponseWriter, c *call) (answer, error) {
+		methods := methodsOf(c.URL.EscapedPath())
+		switch {
+		case len(methods) == 0:
+			return answer{}, millrace.ErrNotFound
+		case c.Method == http.MethodOptions:
+			return answer{status: http.StatusNoContent, allow: strings.Join(methods, ", ")}, nil
+		}
+		a := answer{allow: strings.Join(methods, ", ")}
+		return a, millrace.Errorf(millrace.CodeMethodNotAllowed, "this path takes %s", a.allow)
+	})
+}
+
+// methodsOf is what a path can be asked for; nothing if it is not a path of ours.
+func methodsOf(path string) (methods []string) {
+	for _, rt := range routes() {
+		if !rt.fits(path) {
+			continue
+		}
+		methods = append(methods, rt.method)
+		if rt.method == http.MethodGet {
+			methods = append(methods, http.MethodHead)
+		}
+	}
+	if len(methods) > 0 {
+		methods = append(methods, http.MethodOptions)
+		slices.Sort(methods)
+	}
+	return methods
+}
+
+func (rt *route) fits(path string) bool {
+	want, got := strings.Split(rt.path, "/"), strings.Split(path, "/")
+	if len(want) != len(got) {
+		return false
+	}
+	for i := range want {
+		if want[i] != got[i] && (!strings.HasPrefix(want[i], "{") || got[i] == "") {
+			return false
+		}
+	}
+	return true
+}
+
+// operation is how the API's description shows a route.
+func (rt *route) operation() *huma.Operation {
+	op := &huma.Operation{
+		OperationID: rt.operationID(), Method: rt.method, Path: rt.path, Summary: rt.does, Tags: []string{rt.noun},
+		Responses: map[string]*huma.Response{
+			"default": {Description: "A problem", Content: map[string]*huma.MediaType{"application/problem+json": {}}},
+		},
+		Extensions: map[string]any{"x-scope": string(rt.scope)},
+	}
+	for _, part := range strings.Split(rt.path, "/") {
+		if name, found := strings.CutPrefix(part, "{"); found {
+			op.Parameters = append(op.Parameters, parameter(strings.TrimSuffix(name, "}"), "path"))
+		}
+	}
+	for _, name := range rt.query {
+		op.Parameters = append(op.Parameters, parameter(name, "query"))
+	}
+	if rt.body {
+		op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {}}}
+	}
+	if rt.scope != scopeNone {
+		op.Security = []map[string][]string{{"bearer": {}}, {"basic": {}}}
+	}
+	return op
+}
+
+func parameter(name, in string) *huma.Param {
+	return &huma.Param{Name: name, In: in, Required: in == "path", Schema: &huma.Schema{Type: huma.TypeString}}
+}
+
+// operationID names an operation after its method and the fixed parts of its path.
+func (rt *route) operationID() string {
+	id := strings.ToLower(rt.method)
+	for _, part := range strings.Split(strings.TrimPrefix(rt.path, "/v1"), "/") {
+		switch {
+		case part == "":
+		case strings.HasPrefix(part, "{"):
+			id += "-one"
+		default:
+			id += "-" + part
+		}
+	}
+	return id
+}

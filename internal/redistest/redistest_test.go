@@ -1,0 +1,116 @@
+package redistest_test
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/millrace-dev/millrace/internal/redistest"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("REDISTEST_CHILD") != "" {
+		child()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// child starts a server, tells its pid and waits to be killed.
+func child() {
+	s, err := redistest.Start(os.Getenv("REDISTEST_CHILD"))
+	if err != nil {
+		panic(err)
+	}
+	_, _ = os.Stdout.WriteString(strconv.Itoa(s.Pid()) + "\n")
+	select {}
+}
+
+func TestWhatAServerFsyncedOutlivesAKill(t *testing.T) {
+	s := redistest.Single(t, "--appendonly", "yes", "--appendfsync", "always")
+	s.Do("SET", "k", "v")
+	s.Restart()
+	if got := s.Do("GET", "k"); got != "v" {
+		t.Fatalf("got %q, want v", got)
+	}
+}
+
+func TestAPausedServerAnswersOnlyAfterResume(t *testing.T) {
+	s := redistest.Single(t)
+	s.Pause()
+	answered := make(chan error, 1)
+	go func() { _, err := s.Call("PING"); answered <- err }()
+	select {
+	case <-answered:
+		t.Fatal("a paused server answered")
+	case <-time.After(100 * time.Millisecond):
+	}
+	s.Resume()
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAReplicaHasWhatItsMasterHas(t *testing.T) {
+	m := redistest.Single(t)
+	r := redistest.Replica(t, m)
+	m.Do("SET", "k", "v")
+	if got := m.Do("WAIT", "1", "1000"); got == "" {
+		t.Fatal("no answer")
+	}
+	deadline := time.Now().Add(5 * time.Second)
+	for r.Do("GET", "k") != "v" {
+		if time.Now().After(deadline) {
+			t.Fatal("the replica never got the key")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestAClusterMovesASlotWithItsKeys(t *testing.T) {
+	c := redistest.Cluster(t, 3)
+	const slot = 12182 // of "foo"
+	from := c.Owner(slot)
+	c.Servers[from].Do("SET", "foo", "bar")
+	to := (from + 1) % 3
+	c.MoveSlot(slot, to)
+	if got := c.Owner(slot); got != to {
+		t.Fatalf("slot is at %d, want %d", got, to)
+	}
+	if got := c.Servers[to].Do("GET", "foo"); got != "bar" {
+		t.Fatalf("got %q, want bar", got)
+	}
+}
+
+func TestAServerEndsWithTheProcessThatStartedIt(t *testing.T) {
+	redistest.Single(t) // fails or skips without a redis-server
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), "REDISTEST_CHILD="+t.TempDir())
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line := make([]byte, 16)
+	n, err := out.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(string(line[:n-1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	for until := time.Now().Add(5 * time.Second); syscall.Kill(pid, 0) == nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("the server is still there")
+		}
+	}
+}

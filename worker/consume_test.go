@@ -1,0 +1,257 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/broker"
+	"github.com/millrace-dev/millrace/internal/importguard"
+	"github.com/millrace-dev/millrace/worker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestAWorkerKnowsOnlyTheWords(t *testing.T) { importguard.Check(t, ".") }
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func open(t *testing.T, change ...func(*millrace.QueueSpec)) *broker.Broker {
+	t.Helper()
+	b, err := broker.Open(t.Context(), "memory:", broker.Options{Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := b.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	spec := millrace.DefaultQueueSpec(".")
+	spec.BackoffFirst, spec.BackoffMax = time.Millisecond, time.Millisecond
+	for _, f := range change {
+		f(&spec)
+	}
+	if _, _, err := b.Queues().Put(t.Context(), "q", spec); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func publish(t *testing.T, b *broker.Broker, n int) {
+	t.Helper()
+	events := make([]millrace.Event, n)
+	for i := range events {
+		events[i] = millrace.Event{Topic: "t", Type: "x", ID: fmt.Sprint(i)}
+	}
+	if _, err := b.Publish(t.Context(), events...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// consume runs Consume until the test has seen enough, and returns its error.
+func consume(t *testing.T, b *broker.Broker, h worker.Handler, o worker.Options) (stop func() error) {
+	t.Helper()
+	o.Logger = quiet
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- worker.Consume(ctx, b, "q", h, o) }()
+	var once sync.Once
+	var err error
+	stop = func() error { once.Do(func() { cancel(); err = <-done }); return err }
+	t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+// eventually waits until a queue's counts are as wanted.
+func eventually(t *testing.T, b *broker.Broker, want millrace.QueueCounts) {
+	t.Helper()
+	var got millrace.QueueCounts
+	for range 1000 {
+		q, err := b.Queues().Get(t.Context(), "q")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got = q.QueueCounts; got == want {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("got %+v, want %+v", got, want)
+}
+
+func TestAHandledMessageIsAcked(t *testing.T) {
+	b := open(t)
+	publish(t, b, 300)
+	var handled sync.Map
+	stop := consume(t, b, func(_ context.Context, m millrace.Message) error {
+		handled.Store(m.Event.ID, true)
+		return nil
+	}, worker.Options{Concurrency: 16})
+	eventually(t, b, millrace.QueueCounts{})
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	handled.Range(func(any, any) bool { n++; return true })
+	if n != 300 {
+		t.Errorf("handled %d, want 300", n)
+	}
+}
+
+func TestAnErrorOrAPanicMeansAnotherAttempt(t *testing.T) {
+	b := open(t)
+	publish(t, b, 1)
+	var attempts atomic.Int64
+	consume(t, b, func(_ context.Context, m millrace.Message) error {
+		switch attempts.Add(1) {
+		case 1:
+			return errors.New("boom")
+		case 2:
+			panic("bang")
+		}
+		if m.Attempt != 3 {
+			t.Errorf("got attempt %d, want 3", m.Attempt)
+		}
+		return nil
+	}, worker.Options{})
+	eventually(t, b, millrace.QueueCounts{})
+	if got := attempts.Load(); got != 3 {
+		t.Errorf("got %d attempts, want 3", got)
+	}
+}
+
+func TestRetryAfterWaitsAndBuryEndsAtOnce(t *testing.T) {
+	b := open(t)
+	publish(t, b, 2)
+	consume(t, b, func(_ context.Context, m millrace.Message) error {
+		if m.Event.ID == "0" {
+			return worker.Bury(errors.New("never"))
+		}
+		return fmt.Errorf("later: %w", worker.RetryAfter(time.Hour, errors.New("busy")))
+	}, worker.Options{})
+	eventually(t, b, millrace.QueueCounts{Delayed: 1, Dead: 1})
+}
+
+func TestNoMoreHandlersRunThanAllowed(t *testing.T) {
+	b := open(t)
+	publish(t, b, 100)
+	var now, most atomic.Int64
+	consume(t, b, func(context.Context, millrace.Message) error {
+		n := now.Add(1)
+		defer now.Add(-1)
+		for {
+			m := most.Load()
+			if n <= m || most.CompareAndSwap(m, n) {
+				break
+			}
+		}
+		time.Sleep(time.Millisecond)
+		return nil
+	}, worker.Options{Concurrency: 4})
+	eventually(t, b, millrace.QueueCounts{})
+	if got := most.Load(); got > 4 || got < 2 {
+		t.Errorf("%d handlers ran at a time, want up to 4", got)
+	}
+}
+
+func TestALeaseIsExtendedWhileItsHandlerRuns(t *testing.T) {
+	b := open(t, func(s *millrace.QueueSpec) { s.Lease = 300 * time.Millisecond })
+	publish(t, b, 1)
+	var calls atomic.Int64
+	consume(t, b, func(ctx context.Context, _ millrace.Message) error {
+		calls.Add(1)
+		select {
+		case <-time.After(1200 * time.Millisecond): // four leases long
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}, worker.Options{Concurrency: 2})
+	eventually(t, b, millrace.QueueCounts{})
+	if got := calls.Load(); got != 1 {
+		t.Errorf("handled %d times, want once", got)
+	}
+}
+
+func TestALostLeaseEndsTheHandlersContext(t *testing.T) {
+	b := open(t, func(s *millrace.QueueSpec) { s.Lease = 300 * time.Millisecond })
+	publish(t, b, 1)
+	ended := make(chan struct{})
+	consume(t, b, func(ctx context.Context, m millrace.Message) error {
+		if _, err := b.Queues().Ack(context.WithoutCancel(ctx), "q", millrace.Settlement{Receipt: m.Receipt}); err != nil {
+			t.Error(err)
+		}
+		<-ctx.Done() // the receipt is spent: it cannot be extended
+		close(ended)
+		return nil
+	}, worker.Options{})
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second):
+		t.Error("the handler was not told")
+	}
+}
+
+func TestADrainLetsHandlersFinishAndSettles(t *testing.T) {
+	b := open(t)
+	publish(t, b, 1)
+	began, finish := make(chan struct{}), make(chan struct{})
+	stop := consume(t, b, func(context.Context, millrace.Message) error {
+		close(began)
+		<-finish
+		return nil
+	}, worker.Options{})
+	<-began
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	select {
+	case err := <-stopped:
+		t.Fatalf("returned before its handler: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(finish)
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, b, millrace.QueueCounts{})
+}
+
+func TestAfterTheDrainTimeHandlersAreCancelled(t *testing.T) {
+	b := open(t)
+	publish(t, b, 1)
+	began := make(chan struct{})
+	stop := consume(t, b, func(ctx context.Context, _ millrace.Message) error {
+		close(began)
+		<-ctx.Done()
+		return ctx.Err()
+	}, worker.Options{Drain: 20 * time.Millisecond})
+	<-began
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatCannotBeConsumedIsAnErrorAtOnce(t *testing.T) {
+	b := open(t)
+	nothing := func(context.Context, millrace.Message) error { return nil }
+	if err := worker.Consume(t.Context(), b, "nosuch", nothing, worker.Options{}); !errors.Is(err, millrace.ErrNotFound) {
+		t.Errorf("an unknown queue: got %v", err)
+	}
+	if err := worker.Consume(t.Context(), b, "q", nil, worker.Options{}); err == nil {
+		t.Error("no handler: got no error")
+	}
+	if err := worker.Consume(t.Context(), b, "q", nothing, worker.Options{Concurrency: -1}); err == nil {
+		t.Error("a negative concurrency: got no error")
+	}
+}

@@ -49,7 +49,7 @@ func (o ours) open(ctx context.Context) (m *mill, err error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open broker: %w", err), os.RemoveAll(m.dir))
 	}
-	if _, _, err := m.Queues().Put(ctx, queueName, millrace.DefaultQueueSpec("**")); err != nil {
+	if _, _, err := m.Queues().Put(ctx, queueName, millrace.DefaultQueueSpec(":orders:order[.]")); err != nil {
 		m.close()
 		return nil, fmt.Errorf("define queue: %w", err)
 	}

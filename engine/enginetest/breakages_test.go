@@ -248,8 +248,9 @@ func messageLost(m *Model) millrace.Engine {
 	n := 0
 	return &broken{Model: m, lease: func(m *Model, lane int, l millrace.Lease) (millrace.Leased, error) {
 		inside(m, lane, l.Queue, func(_ *modelLane, q *modelQueue) {
-			if n++; n%20 == 0 && len(q.messages) > 0 && q.messages[0].state == leased {
-				q.messages = q.messages[1:]
+			if n++; n%20 == 0 {
+				i := slices.IndexFunc(q.messages, func(msg *modelMessage) bool { return msg.state != dead && len(q.ring) == 0 })
+				q.messages = slices.Delete(q.messages, max(i, 0), i+1)
 			}
 		})
 		return m.Lease(context.Background(), lane, l)

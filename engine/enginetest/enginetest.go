@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/millrace-dev/millrace"
 )
@@ -20,6 +21,8 @@ type Config struct {
 	Tenants int
 	// Runs is the number of random runs against the model; 24 if 0.
 	Runs int
+	// Patience is how long a test waits for a hint or another thing to come; 10 seconds if 0.
+	Patience time.Duration
 }
 
 // Run proves every promise of the contract against an engine. After each test
@@ -30,6 +33,9 @@ func Run(t *testing.T, c Config) {
 	}
 	if c.Runs == 0 {
 		c.Runs = 24
+	}
+	if c.Patience == 0 {
+		c.Patience = 10 * time.Second
 	}
 	for _, noun := range nouns() {
 		t.Run(noun.name, func(t *testing.T) {

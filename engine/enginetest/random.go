@@ -58,6 +58,7 @@ type lent struct {
 func newPair(t *testing.T, c Config, seed uint64) *pair {
 	r := openWith(t, c, millrace.EngineOptions{DedupeWindow: 24 * time.Hour})
 	p := &pair{rig: r, model: NewModel(c.Lanes, time.Now), random: rand.New(rand.NewPCG(seed, 7))}
+	p.model.window = r.options.DedupeWindow
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("seed %d; the last operations were:\n%s", seed, strings.Join(p.trace[max(0, len(p.trace)-25):], "\n"))

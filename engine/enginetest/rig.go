@@ -325,10 +325,10 @@ func (r *rig) each(prove func(lane int)) {
 	}
 }
 
-// waitFor waits until a condition holds, for at most ten seconds.
+// waitFor waits until a condition holds, as long as the suite has patience.
 func (r *rig) waitFor(what string, holds func() bool) {
 	r.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(r.config.Patience); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			r.Fatalf("waited in vain for %s", what)
 		}

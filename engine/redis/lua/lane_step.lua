@@ -48,17 +48,24 @@ local function resume(q, entry, id)
   returned = returned + 1
 end
 
--- A group that is mostly settled still names its messages: looking at them is
--- bounded too.
-local entries = call('ZRANGEBYSCORE', T .. ':due', '-inf', now, 'LIMIT', 0, max)
-for _, entry in ipairs(entries) do
-  if expired + returned >= max or looked >= 2 * max + 1000 then break end
+local function take(entry)
   local u, id = parse(entry)
   local q = known(u)
   if not q then call('ZREM', T .. ':due', entry)
   elseif string.sub(entry, 1, 1) == 'L' then expire(q, id)
   else resume(q, entry, id) end
 end
+
+-- A group that is mostly settled still names its messages, and entries of
+-- removed queues fall out: looking at them is bounded too.
+repeat
+  local entries = call('ZRANGEBYSCORE', T .. ':due', '-inf', now, 'LIMIT', 0, max)
+  for _, entry in ipairs(entries) do
+    looked = looked + 1
+    if expired + returned >= max or looked >= 2 * max + 2000 then break end
+    take(entry)
+  end
+until #entries < max or expired + returned >= max or looked >= 2 * max + 2000
 for _, q in pairs(queues) do
   if q then save(q) end
 end

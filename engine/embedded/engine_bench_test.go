@@ -1,0 +1,175 @@
+package embedded_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/engine/embedded"
+)
+
+const benchQueue = "00000000000000aa"
+
+// benchStore is a store on disk with one queue.
+func benchStore(b *testing.B) *embedded.Engine {
+	b.Helper()
+	e, err := embedded.Open(context.Background(), b.TempDir(), millrace.EngineOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	define(b, e, benchQueue)
+	return e
+}
+
+func define(t testing.TB, e *embedded.Engine, uids ...string) {
+	t.Helper()
+	for lane := range e.Identity().Lanes {
+		for _, uid := range uids {
+			_, err := e.Apply(context.Background(), lane, millrace.Apply{
+				Version: 1, Queues: []millrace.QueueSettings{{UID: uid, Version: 1, MaxAttempts: 3}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// benchCommit is n events of 256 bytes over some tenants.
+func benchCommit(n, from, tenants int) millrace.Commit {
+	events := make([]millrace.CommitEvent, n)
+	for i := range events {
+		events[i] = millrace.CommitEvent{
+			Tenant: fmt.Sprint("tenant-", (from+i)%tenants), Topic: "orders", Body: make([]byte, 256), Queues: []string{benchQueue},
+		}
+	}
+	return millrace.Commit{Version: 1, Events: events}
+}
+
+func BenchmarkPublishOneByOneFrom64(b *testing.B) {
+	for _, ids := range []bool{false, true} {
+		b.Run(fmt.Sprintf("ids=%t", ids), func(b *testing.B) {
+			e := benchStore(b)
+			var n atomic.Int64
+			b.SetParallelism(32)
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					i := n.Add(1)
+					c := benchCommit(1, int(i), 100)
+					if ids {
+						c.Events[0].Remembered = true
+						binary.LittleEndian.PutUint64(c.Events[0].Digest[:], uint64(i)*0x9e3779b97f4a7c15)
+					}
+					if _, err := e.Publish(context.Background(), 0, c); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+			perSecond(b, b.N)
+		})
+	}
+}
+
+func BenchmarkPublishInHundreds(b *testing.B) {
+	for _, ids := range []bool{false, true} {
+		b.Run(fmt.Sprintf("ids=%t", ids), func(b *testing.B) {
+			e := benchStore(b)
+			var n atomic.Int64
+			b.SetParallelism(4)
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					from := n.Add(100)
+					c := benchCommit(100, int(from), 100)
+					for i := range c.Events {
+						if ids {
+							c.Events[i].Remembered = true
+							binary.LittleEndian.PutUint64(c.Events[i].Digest[:], uint64(int(from)+i)*0x9e3779b97f4a7c15)
+						}
+					}
+					if _, err := e.Publish(context.Background(), 0, c); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+			perSecond(b, 100*b.N)
+		})
+	}
+}
+
+func BenchmarkLeaseAndAckInHundreds(b *testing.B) {
+	for _, tenants := range []int{1, 1000, 100_000} {
+		b.Run(fmt.Sprintf("tenants=%d", tenants), func(b *testing.B) {
+			e := benchStore(b)
+			fill(b, e, max(tenants, b.N*100)+100_000, tenants)
+			var tokens atomic.Uint64
+			b.SetParallelism(4)
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if n := leaseAndAck(b, e, tokens.Add(1), 100); n != 100 {
+						b.Errorf("leased %d", n)
+						return
+					}
+				}
+			})
+			b.StopTimer()
+			perSecond(b, 100*b.N)
+		})
+	}
+}
+
+func fill(b *testing.B, e *embedded.Engine, n, tenants int) {
+	b.Helper()
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for from := w * 1000; from < n; from += 4000 {
+				if _, err := e.Publish(context.Background(), 0, benchCommit(1000, from, tenants)); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func leaseAndAck(t testing.TB, e *embedded.Engine, token uint64, n int) int {
+	var tok millrace.Token
+	binary.BigEndian.PutUint64(tok[:], token)
+	got, err := e.Lease(context.Background(), 0, millrace.Lease{
+		Queue: benchQueue, Max: n, MaxBytes: millrace.MaxLeaseBytes, For: time.Minute, Token: tok,
+	})
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	items := make([]millrace.SettleItem, len(got.Messages))
+	for i, m := range got.Messages {
+		items[i] = millrace.SettleItem{Seq: m.Seq, Token: tok}
+	}
+	done, err := e.Settle(context.Background(), 0, millrace.Settle{Queue: benchQueue, Verb: millrace.Ack, Items: items})
+	if err != nil || len(done.Lost) > 0 {
+		t.Error(err, len(done.Lost))
+		return 0
+	}
+	return len(items)
+}
+
+func perSecond(b *testing.B, n int) {
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "messages/s")
+}

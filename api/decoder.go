@@ -239,17 +239,17 @@ func (d *decoder) time() (t time.Time, ok bool) {
 	return t, ok
 }
 
-func (d *decoder) base64() (b []byte, ok bool) {
+func (d *decoder) base64() []byte {
 	s, ok := d.string("")
 	if !ok {
-		return nil, false
+		return nil
 	}
 	b, err := base64.StdEncoding.Strict().DecodeString(s)
 	if err != nil || strings.ContainsAny(s, "\r\n") {
 		d.fault("must be base64")
-		return nil, false
+		return nil
 	}
-	return b, true
+	return b
 }
 
 // strings reads an array of strings.

@@ -195,7 +195,7 @@ func TestABadLeaseIsRefusedWithEveryFault(t *testing.T) {
 
 func TestABadSettlementIsRefusedWithEveryFault(t *testing.T) {
 	many := `{"receipts":["r0"`
-	for i := range MaxReceipts {
+	for i := range millrace.MaxReceipts {
 		many += `,"r` + strconv.Itoa(i+1) + `"`
 	}
 	for _, c := range []struct {

@@ -92,7 +92,7 @@ func (d *decoder) eventContent(e, like *millrace.Event) {
 	case "data":
 		e.Data, _ = d.data()
 	case "data_base64":
-		e.Data, _ = d.base64()
+		e.Data = d.base64()
 	case "attributes":
 		e.Attributes = d.attributes()
 	case "seq":

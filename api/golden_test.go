@@ -233,8 +233,8 @@ func TestAProblemLooksAsInTheExample(t *testing.T) {
 	}}
 	full := &millrace.Error{Code: millrace.CodeFull, Detail: "a queue is full", Sink: "emails"}
 	conflict := &millrace.Error{Code: millrace.CodeVersionConflict, Detail: "it has changed", CurrentVersion: 7}
-	for name, err := range map[string]error{"problem": invalid, "problem_partly": partly, "problem_full": full, "problem_conflict": conflict} {
+	for name, err := range map[string]*millrace.Error{"problem": WireError(invalid), "problem_partly": partly, "problem_full": full, "problem_conflict": conflict} {
 		checkGolden(t, name, AppendProblem(nil, err, "01K0A3"))
-		equal(t, DecodeProblem(StatusOf(millrace.CodeOf(err)), golden(t, name)), err.(*millrace.Error))
+		equal(t, DecodeProblem(StatusOf(millrace.CodeOf(err)), golden(t, name)), err)
 	}
 }

@@ -13,13 +13,24 @@ import (
 )
 
 // fault records what is wrong with the value read last.
-func (d *decoder) fault(message string) { d.faultAt(d.here(), message) }
+func (d *decoder) fault(message string) {
+	if d.listens() { // a location costs more than the value
+		d.faultAt(d.here(), message)
+	}
+}
 
 // missing records that the object left last lacks a member.
-func (d *decoder) missing(name string) { d.faultAt(d.here()+"."+name, "is required") }
+func (d *decoder) missing(name string) {
+	if d.listens() {
+		d.faultAt(d.here()+"."+name, "is required")
+	}
+}
+
+// listens reports whether another fault would be told.
+func (d *decoder) listens() bool { return d.broken == nil && len(d.faults) < maxFaults }
 
 func (d *decoder) faultAt(location, message string) {
-	if d.broken == nil && len(d.faults) < maxFaults {
+	if d.listens() {
 		d.faults = append(d.faults, millrace.Fault{Location: location, Message: message})
 	}
 }

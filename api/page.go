@@ -43,7 +43,7 @@ func DecodePage(q url.Values) (millrace.Page, error) {
 
 func parseLimit(s string) (int, error) {
 	n, err := strconv.ParseUint(s, 10, 32)
-	message := ""
+	var message string
 	switch {
 	case err != nil || n == 0:
 		message = "must be an integer of at least 1"

@@ -112,7 +112,7 @@ func (d *decoder) publishContent(e *millrace.Event, g *given) {
 	case "data":
 		e.Data, g.data = d.data()
 	case "data_base64":
-		e.Data, _ = d.base64()
+		e.Data = d.base64()
 		g.base64 = true
 	case "attributes":
 		e.Attributes = d.attributes()

@@ -18,9 +18,6 @@ const (
 	Extend Verb = "extend"
 )
 
-// MaxReceipts is how many receipts one call may name.
-const MaxReceipts = 10000
-
 // SettleItem is one receipt and what is to be done with it.
 type SettleItem struct {
 	millrace.Settlement
@@ -46,6 +43,7 @@ type settleReader struct {
 	list            []SettleItem
 	seen            map[string]struct{}
 	receipts, items bool
+	full            bool // it holds all it may, and the fault is told
 }
 
 func (s *settleReader) members() {
@@ -106,13 +104,12 @@ func (s *settleReader) readItems() {
 }
 
 func (s *settleReader) add(item SettleItem) {
-	if len(s.list) == MaxReceipts {
-		if !s.has(0, s.parent()) {
-			s.faultAt(s.parent(), "must hold at most "+strconv.Itoa(MaxReceipts))
-		}
-		return
+	if len(s.list) < millrace.MaxReceipts {
+		s.list = append(s.list, item)
+	} else if !s.full {
+		s.full = true
+		s.faultAt(s.parent(), "must hold at most "+strconv.Itoa(millrace.MaxReceipts))
 	}
-	s.list = append(s.list, item)
 }
 
 func (s *settleReader) item() (item SettleItem) {
@@ -136,7 +133,7 @@ func (s *settleReader) item() (item SettleItem) {
 
 func (s *settleReader) receipt(item *SettleItem) {
 	text, ok := s.string("")
-	if !ok {
+	if !ok || s.full {
 		return
 	}
 	if s.seen == nil {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	asynqBacklog = 40000 // more than it processes in a window
+	asynqBacklog = 20000 // more than it processes in a window
 	asynqWorkers = 50
 )
 

@@ -9,6 +9,7 @@ require (
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
 	github.com/redis/rueidis v1.0.79
+	go.uber.org/goleak v1.3.0
 	golang.org/x/sync v0.24.0
 )
 

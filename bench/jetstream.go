@@ -125,7 +125,7 @@ func (p jetPeer) pull(ctx context.Context, w *window) error {
 
 func (j *jet) fill(ctx context.Context, n int) error {
 	for range n {
-		if _, err := j.stream.PublishAsync("bench", payload()); err != nil {
+		if _, err := j.stream.PublishAsync("bench", payload(), jetstream.WithStallWait(10*time.Second)); err != nil {
 			return fmt.Errorf("publish backlog: %w", err)
 		}
 	}

@@ -156,8 +156,18 @@ func (w *window) startProfile() (stop func() error, err error) {
 	}
 	return func() error {
 		pprof.StopCPUProfile()
-		return errors.Join(w.writeCommandStats(), f.Close())
+		return errors.Join(w.writeAllocations(), w.writeCommandStats(), f.Close())
 	}, nil
+}
+
+// writeAllocations keeps what was allocated since the process began; the
+// difference to an earlier file is what happened in between.
+func (w *window) writeAllocations() error {
+	f, err := os.Create(w.profile + ".allocs.pprof")
+	if err != nil {
+		return fmt.Errorf("create profile: %w", err)
+	}
+	return errors.Join(pprof.Lookup("allocs").WriteTo(f, 0), f.Close())
 }
 
 // writeCommandStats keeps what the Redis server says of its commands' times.

@@ -54,6 +54,9 @@ func Handler(b Backend, o Options) http.Handler {
 	if s.log == nil {
 		s.log = slog.Default()
 	}
+	if o.Version == "" {
+		o.Version = "dev"
+	}
 	s.mount(o.Version)
 	return s
 }
@@ -158,6 +161,7 @@ func (s *server) handle(rt *route) func(http.ResponseWriter, *call) (answer, err
 func (s *server) record(c *call, status int, took time.Duration, err error) {
 	level := slog.LevelDebug
 	switch {
+	case c.Context().Err() != nil: // the caller has gone away, and whatever failed failed of that
 	case status == http.StatusInternalServerError:
 		level = slog.LevelError
 	case status > http.StatusInternalServerError:

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -59,7 +60,7 @@ func problem(h http.Header, err error, id string) answer {
 
 // panicked is the error of a handler that broke down.
 func panicked(v any) error {
-	if v == http.ErrAbortHandler {
+	if err, isError := v.(error); isError && errors.Is(err, http.ErrAbortHandler) {
 		panic(v)
 	}
 	return fmt.Errorf("panic: %v\n%s", v, debug.Stack())

@@ -69,23 +69,37 @@ func copyFile(from, to string) error {
 // passesAll demands that every named test is there and passes on the sound code:
 // otherwise its failure under a mutant says nothing.
 func (s *scratch) passesAll(ctx context.Context, mutants []mutant, out io.Writer) error {
-	seen := map[string]bool{}
+	built, seen := map[string]string{}, map[string]bool{}
 	for _, m := range mutants {
 		if seen[m.pkg+" "+m.test] {
 			continue
 		}
 		seen[m.pkg+" "+m.test] = true
+		if built[m.pkg] == "" {
+			binary, err := s.build(ctx, m.pkg)
+			if err != nil {
+				return fmt.Errorf("the tests of %s: %w", m.pkg, err)
+			}
+			built[m.pkg] = binary
+		}
 		began := time.Now()
-		r, err := s.test(ctx, m)
-		switch {
-		case err != nil:
+		if err := s.passes(ctx, built[m.pkg], m); err != nil {
 			return fmt.Errorf("the test of %s on the sound code: %w", m.name, err)
-		case len(r.failed) > 0:
-			return fmt.Errorf("the test of %s fails on the sound code: %s\n%s", m.name, r.failed[0], r.output)
-		case r.passed == 0:
-			return fmt.Errorf("the test of %s is not there: %s in %s", m.name, m.test, m.pkg)
 		}
 		fmt.Fprintf(out, "sound   %-34s %6s  %s\n", m.pkg, time.Since(began).Round(100*time.Millisecond), m.test)
+	}
+	return nil
+}
+
+func (s *scratch) passes(ctx context.Context, binary string, m mutant) error {
+	r, err := s.test(ctx, binary, m)
+	switch {
+	case err != nil:
+		return err
+	case len(r.failed) > 0:
+		return fmt.Errorf("%s fails: %s", r.failed[0], tail(r.output))
+	case r.passed == 0:
+		return fmt.Errorf("%s in %s is not there", m.test, m.pkg)
 	}
 	return nil
 }
@@ -97,7 +111,11 @@ func (s *scratch) judge(ctx context.Context, m mutant) (failed string, err error
 		return "", err
 	}
 	defer func() { err = errors.Join(err, s.apply(context.WithoutCancel(ctx), m, "--reverse")) }()
-	r, err := s.test(ctx, m)
+	binary, err := s.build(ctx, m.pkg)
+	if err != nil {
+		return "", err
+	}
+	r, err := s.test(ctx, binary, m)
 	if err != nil || len(r.failed) == 0 {
 		return "", err
 	}
@@ -114,6 +132,17 @@ func (s *scratch) apply(ctx context.Context, m mutant, flags ...string) error {
 	return nil
 }
 
+// build compiles the tests of a package and returns the program.
+func (s *scratch) build(ctx context.Context, pkg string) (string, error) {
+	binary := filepath.Join(s.dir, pkg, "mutant.test")
+	compile := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-o", binary, pkg)
+	compile.Dir = s.dir
+	if out, err := compile.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("it does not compile: %s", tail(string(out)))
+	}
+	return binary, nil
+}
+
 // results is what a run of tests came to.
 type results struct {
 	passed int
@@ -121,31 +150,27 @@ type results struct {
 	output string
 }
 
-// test runs a mutant's test. A package that does not compile is an error.
-func (s *scratch) test(ctx context.Context, m mutant) (results, error) {
-	ctx, cancel := context.WithTimeout(ctx, 3*testTimeout)
+// test runs a mutant's test in a program that build made.
+func (s *scratch) test(ctx context.Context, binary string, m mutant) (results, error) {
+	ctx, cancel := context.WithTimeout(ctx, testTimeout+time.Minute)
 	defer cancel()
-	run := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-short", "-timeout", testTimeout.String(), "-run", m.test, m.pkg)
-	run.Dir = s.dir
-	var stderr bytes.Buffer
-	run.Stderr = &stderr
+	run := exec.CommandContext(ctx, "go", "tool", "test2json", binary,
+		"-test.v=test2json", "-test.count=1", "-test.timeout="+testTimeout.String(), "-test.run="+m.test)
+	run.Dir = filepath.Dir(binary)
 	out, err := run.Output()
-	r, built := readEvents(out)
+	r := readEvents(out)
 	var exit *exec.ExitError
 	switch {
-	case !built:
-		return r, fmt.Errorf("it does not compile: %s", tail(r.output+stderr.String()))
 	case err != nil && !errors.As(err, &exit):
-		return r, fmt.Errorf("run go test: %w", err)
+		return r, fmt.Errorf("run the test: %w", err)
 	case err != nil && len(r.failed) == 0:
-		return r, fmt.Errorf("go test failed, but no test did: %s", tail(r.output+stderr.String()))
+		return r, fmt.Errorf("the program failed, but no test did: %s", tail(r.output))
 	}
 	return r, nil
 }
 
-// readEvents reads what go test -json printed.
-func readEvents(out []byte) (r results, built bool) {
-	built = true
+// readEvents reads what test2json printed.
+func readEvents(out []byte) (r results) {
 	var text strings.Builder
 	lines := bufio.NewScanner(bytes.NewReader(out))
 	lines.Buffer(nil, len(out)+1)
@@ -155,10 +180,8 @@ func readEvents(out []byte) (r results, built bool) {
 			continue
 		}
 		switch {
-		case e.Action == "output" || e.Action == "build-output":
+		case e.Action == "output":
 			text.WriteString(e.Output)
-		case e.Action == "build-fail":
-			built = false
 		case e.Action == "pass" && e.Test != "":
 			r.passed++
 		case e.Action == "fail" && e.Test != "":
@@ -166,7 +189,7 @@ func readEvents(out []byte) (r results, built bool) {
 		}
 	}
 	r.output = text.String()
-	return r, built
+	return r
 }
 
 func tail(s string) string {

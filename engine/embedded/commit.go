@@ -62,16 +62,21 @@ func (e *Engine) commitOpen(last bool) bool {
 	return true
 }
 
-// apply makes groups durable with one batch, in their order.
+// apply makes groups durable with one batch: all bodies, then all messages,
+// then the rest, each in the order of the groups.
 func (e *Engine) apply(groups []*group) bool {
-	batch := groups[0].batch
-	for _, g := range groups[1:] {
-		if err := batch.Apply(g.batch, nil); err != nil {
-			e.fail(err)
-			return false
+	batch := groups[0].parts[0]
+	for part := range groups[0].parts {
+		for i, g := range groups {
+			if i+part == 0 {
+				continue
+			}
+			if err := batch.Apply(g.parts[part], nil); err != nil {
+				e.fail(err)
+				return false
+			}
+			_ = g.parts[part].Close()
 		}
-		_ = g.batch.Close()
-		g.batch = nil
 	}
 	options := pebble.Sync
 	if e.interval > 0 {
@@ -85,7 +90,6 @@ func (e *Engine) apply(groups []*group) bool {
 		return false
 	}
 	_ = batch.Close()
-	groups[0].batch = nil
 	return true
 }
 

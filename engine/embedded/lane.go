@@ -30,7 +30,8 @@ type journal struct {
 // group is the writes that become durable together.
 type group struct {
 	no       uint64
-	batch    *pebble.Batch
+	parts    [3]*pebble.Batch
+	writes   int
 	key, val []byte // for building a record; the batch copies it
 	hints    []millrace.Hint
 	fat      []*facet   // whose tails can be trimmed once this is applied
@@ -44,23 +45,34 @@ type goneFrom struct {
 	seq   uint64
 }
 
-func (g *group) set() {
-	if err := g.batch.Set(g.key, g.val, nil); err != nil {
-		panic("embedded: batch refused a record: " + err.Error()) // only a batch past 4 GB does
+// part is the batch for a key. Bodies, messages and the rest are gathered
+// apart, because neighbours go into Pebble's table several times faster than
+// keys from all over; of one key the order is kept.
+func (g *group) part(key []byte) *pebble.Batch {
+	g.writes++
+	switch key[0] {
+	case kindBody:
+		return g.parts[0]
+	case kindMessage:
+		return g.parts[1]
+	}
+	return g.parts[2]
+}
+
+func (g *group) set() { accepted(g.part(g.key).Set(g.key, g.val, nil)) }
+
+func (g *group) del() { accepted(g.part(g.key).Delete(g.key, nil)) }
+
+func (g *group) delRange(from, to []byte) { accepted(g.part(from).DeleteRange(from, to, nil)) }
+
+// accepted panics if a batch refused a record, which only one past 4 GB does.
+func accepted(err error) {
+	if err != nil {
+		panic("embedded: a batch refused a record: " + err.Error())
 	}
 }
 
-func (g *group) del() {
-	if err := g.batch.Delete(g.key, nil); err != nil {
-		panic("embedded: batch refused a deletion: " + err.Error())
-	}
-}
-
-func (g *group) delRange(from, to []byte) {
-	if err := g.batch.DeleteRange(from, to, nil); err != nil {
-		panic("embedded: batch refused a deletion: " + err.Error())
-	}
-}
+func (g *group) empty() bool { return g.writes == 0 }
 
 func (g *group) hint(h millrace.Hint) { g.hints = append(g.hints, h) }
 
@@ -68,7 +80,10 @@ func (g *group) hint(h millrace.Hint) { g.hints = append(g.hints, h) }
 func (j *journal) group() *group {
 	if j.open == nil {
 		j.made++
-		j.open = &group{no: j.made, batch: j.engine.db.NewBatch(), done: make(chan struct{})}
+		j.open = &group{no: j.made, done: make(chan struct{})}
+		for i := range j.open.parts {
+			j.open.parts[i] = j.engine.db.NewBatch()
+		}
 	}
 	return j.open
 }
@@ -82,9 +97,9 @@ func (j *journal) do(ctx context.Context, f func(*group) error) error {
 		return err
 	}
 	g := j.group()
-	writes, hints := g.batch.Count(), len(g.hints)
+	writes, hints := g.writes, len(g.hints)
 	err := f(g)
-	wrote := g.batch.Count() != writes
+	wrote := g.writes != writes
 	var own []millrace.Hint // of a transition that wrote nothing: the committer may never come by
 	if !wrote && len(g.hints) > hints {
 		own = slices.Clone(g.hints[hints:])
@@ -104,7 +119,7 @@ func (j *journal) do(ctx context.Context, f func(*group) error) error {
 
 // pending is the last group that has writes and is not durable, or nil.
 func (j *journal) pending() *group {
-	if j.open != nil && !j.open.batch.Empty() {
+	if j.open != nil && !j.open.empty() {
 		return j.open
 	}
 	return j.flying
@@ -143,12 +158,12 @@ func (j *journal) take(last bool) *group {
 	if j.open == nil && last {
 		j.group()
 	}
-	if j.open == nil || j.open.batch.Empty() && !last {
+	if j.open == nil || j.open.empty() && !last {
 		return nil
 	}
 	g := j.open
 	j.seal(g)
-	if g.batch.Empty() {
+	if g.empty() {
 		return nil
 	}
 	j.open, j.flying = nil, g
@@ -179,6 +194,7 @@ type lane struct {
 	digests recent[millrace.Digest, remembered[stamp]]
 	lasts   recent[string, remembered[uint64]]
 	holders recent[uint64, uint32]
+	filters filters
 
 	dirtyQueues []*queue
 	dirtyTopics []*topic
@@ -247,7 +263,7 @@ func (l *lane) machineNow() int64 {
 
 // sealGroup writes the lane's own record and what has changed of the counters.
 func (l *lane) sealGroup(g *group) {
-	if g.batch.Empty() && !l.dirty {
+	if g.empty() && !l.dirty {
 		return
 	}
 	for _, q := range l.dirtyQueues {

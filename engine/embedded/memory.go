@@ -31,7 +31,8 @@ type recalledEvent struct {
 	last      remembered[uint64]
 	hasDigest bool
 	hasLast   bool
-	skip      bool // the recent memories know it
+	absent    bool // the filters know that the id is new
+	skip      bool // the recent memories know it, or the filters
 }
 
 // recall looks ids and keys up on disk, without the lane's lock but for a
@@ -43,15 +44,22 @@ func (l *lane) recall(c *millrace.Commit) (recalled, error) {
 	}
 	r.events = make([]recalledEvent, len(c.Events))
 	gens := l.peekRecent(&r, c)
+	return r, l.readAll(&r, c, gens)
+}
+
+// readAll looks up what the recent memories do not know.
+func (l *lane) readAll(r *recalled, c *millrace.Commit, now gens) error {
+	reader := memoryReader{lane: l, now: now}
+	defer reader.close()
 	for i := range c.Events {
 		if r.events[i].skip {
 			continue
 		}
-		if err := l.readMemory(&r.events[i], &c.Events[i], gens); err != nil {
-			return r, err
+		if err := reader.read(&r.events[i], &c.Events[i]); err != nil {
+			return err
 		}
 	}
-	return r, nil
+	return nil
 }
 
 func needsMemory(c *millrace.Commit) bool {
@@ -80,6 +88,8 @@ func (l *lane) peekRecent(r *recalled, c *millrace.Commit) gens {
 		known := true
 		if ev.Remembered {
 			_, known = l.digests.get(ev.Digest)
+			k.absent = !known && l.filters.absent(l.meta.digests.no, ev.Digest)
+			known = known || k.absent
 		}
 		if known && ev.Key != "" {
 			_, known = l.lasts.get(k.name)
@@ -95,29 +105,57 @@ func (l *lane) recheck(r *recalled, c *millrace.Commit) error {
 	if r.events == nil || r.digests == l.digests.dropped && r.lasts == l.lasts.dropped {
 		return nil
 	}
-	for i := range c.Events {
-		if err := l.readMemory(&r.events[i], &c.Events[i], gens{l.meta.digests.no, l.meta.lasts.no}); err != nil {
-			return err
-		}
+	for i := range r.events {
+		r.events[i].skip, r.events[i].absent = false, false
 	}
-	return nil
+	return l.readAll(r, c, gens{l.meta.digests.no, l.meta.lasts.no})
 }
 
-func (l *lane) readMemory(k *recalledEvent, ev *millrace.CommitEvent, now gens) (err error) {
-	if ev.Remembered {
-		k.digest, k.hasDigest, err = recallOne(l, now.digests, decodeStamp, func(b []byte, gen uint32) []byte {
-			return digestKey(b, l.no, gen, ev.Digest)
+// memoryReader looks ids and keys up on disk. It uses one iterator for all,
+// because a Get does not ask the filters of the lowest level, and most ids are new.
+type memoryReader struct {
+	lane *lane
+	now  gens
+	iter *pebble.Iterator
+	key  []byte
+}
+
+func (m *memoryReader) close() {
+	if m.iter != nil {
+		_ = m.iter.Close()
+	}
+}
+
+func (m *memoryReader) read(k *recalledEvent, ev *millrace.CommitEvent) (err error) {
+	if ev.Remembered && !k.absent {
+		k.digest, k.hasDigest, err = recallOne(m, m.now.digests, decodeStamp, func(b []byte, gen uint32) []byte {
+			return digestKey(b, m.lane.no, gen, ev.Digest)
 		})
 		if err != nil {
 			return err
 		}
 	}
 	if ev.Key != "" {
-		k.last, k.hasLast, err = recallOne(l, now.lasts, decodeUint, func(b []byte, gen uint32) []byte {
-			return lastKey(b, l.no, gen, k.name)
+		k.last, k.hasLast, err = recallOne(m, m.now.lasts, decodeUint, func(b []byte, gen uint32) []byte {
+			return lastKey(b, m.lane.no, gen, k.name)
 		})
 	}
 	return err
+}
+
+// find returns the value of a key, nil if it is not there.
+func (m *memoryReader) find() ([]byte, error) {
+	if m.iter == nil {
+		it, err := m.lane.engine.db.NewIter(&pebble.IterOptions{UseL6Filters: true})
+		if err != nil {
+			return nil, err
+		}
+		m.iter = it
+	}
+	if !m.iter.SeekPrefixGE(m.key) {
+		return nil, m.iter.Error()
+	}
+	return m.iter.ValueAndErr()
 }
 
 func decodeUint(b []byte) (uint64, error) {
@@ -126,20 +164,18 @@ func decodeUint(b []byte) (uint64, error) {
 }
 
 // recallOne looks one name up in the current generation, then in the one before.
-func recallOne[V any](l *lane, now uint32, decode func([]byte) (V, error), key func([]byte, uint32) []byte) (r remembered[V], ok bool, err error) {
-	var room [160]byte
+func recallOne[V any](m *memoryReader, now uint32, decode func([]byte) (V, error), key func([]byte, uint32) []byte) (r remembered[V], ok bool, err error) {
 	for gen := now; gen+1 >= now && gen > 0; gen-- {
-		value, closer, err := l.engine.db.Get(key(room[:0], gen))
-		if errors.Is(err, pebble.ErrNotFound) {
-			continue
-		}
+		m.key = key(m.key[:0], gen)
+		value, err := m.find()
 		if err != nil {
 			return r, false, err
 		}
-		r.gen = gen
-		r.val, err = decode(value)
-		_ = closer.Close()
-		return r, err == nil, err
+		if value != nil {
+			r.gen = gen
+			r.val, err = decode(value)
+			return r, err == nil, err
+		}
 	}
 	return r, false, nil
 }
@@ -147,19 +183,20 @@ func recallOne[V any](l *lane, now uint32, decode func([]byte) (V, error), key f
 // rotate begins a new generation when the current one is over, and drops
 // whole what is older than the one before.
 func (l *lane) rotate(g *group, gen *generation, kind byte, now, window int64) {
-	if gen.no == 0 {
-		gen.no, gen.until = 1, now+window
-		return
-	}
-	if now < gen.until {
+	if gen.no > 0 && now < gen.until {
 		return
 	}
 	gen.no++
-	if now >= gen.until+window {
-		gen.no++ // nothing of the last one is young enough either
+	if gen.no > 1 {
+		if now >= gen.until+window {
+			gen.no++ // nothing of the last one is young enough either
+		}
+		g.delRange(generationKey(nil, kind, l.no, 0), generationKey(nil, kind, l.no, gen.no-1))
 	}
 	gen.until = now + window
-	g.delRange(generationKey(nil, kind, l.no, 0), generationKey(nil, kind, l.no, gen.no-1))
+	if kind == kindDigest {
+		l.filters.begin(gen.no, filterBytes/l.engine.identity.Lanes)
+	}
 }
 
 // heldBy is how many queues hold a shared body.

@@ -65,7 +65,7 @@ func (e *Engine) openPebble(fs vfs.FS, dir string) error {
 
 func (e *Engine) pebbleOptions(fs vfs.FS) *pebble.Options {
 	o := &pebble.Options{
-		FS: fs, Logger: pebbleLog{e}, EventListener: e.events(),
+		FS: fuse{fs, e.failure}, Logger: pebbleLog{e}, EventListener: e.events(),
 		FormatMajorVersion: pebble.FormatNewest,
 		CacheSize:          blockCacheSize,
 		MemTableSize:       memTableSize, MemTableStopWritesThreshold: memTables,

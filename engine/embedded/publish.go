@@ -149,6 +149,7 @@ func (p *publication) remember(g *group, i int, ev *millrace.CommitEvent, s stam
 		g.val = s.append(g.val[:0])
 		g.set()
 		l.digests.put(ev.Digest, remembered[stamp]{s, gen}, g.no, l.applied)
+		l.filters.young.add(gen, ev.Digest)
 	}
 	if ev.Key != "" {
 		name, gen := p.known.events[i].name, l.meta.lasts.no

@@ -29,9 +29,6 @@ func Audit(ctx context.Context, e millrace.Engine, h History) error {
 	if err := a.judgeCounts(ctx); err != nil {
 		return err
 	}
-	if len(a.commits) == 0 || a.done == 0 {
-		a.wrong("the history holds no acknowledged publish: there is nothing to judge")
-	}
 	if err := e.Check(ctx); err != nil {
 		a.wrong("check: %v", err)
 	}
@@ -54,7 +51,6 @@ type audit struct {
 	leases  map[place]map[int]bool // attempts
 	found   map[place]string       // what was drained: id
 	dead    map[string]int64
-	done    int
 	faults  []error
 }
 
@@ -142,7 +138,6 @@ func (a *audit) settlement(p place) *settlement {
 func (a *audit) readOutcome(call, e Entry, invoked, at int) {
 	switch e.Op {
 	case "publish":
-		a.done++
 		for i, s := range e.Events {
 			a.stamped(call.Events[i].ID, s)
 		}

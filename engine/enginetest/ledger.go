@@ -34,7 +34,17 @@ type Entry struct {
 	Queue  string        `json:",omitempty"`
 	Verb   string        `json:",omitempty"`
 	Events []LedgerEvent `json:",omitempty"`
+	Code   millrace.Code `json:",omitempty"`
 	Error  string        `json:",omitempty"`
+}
+
+// ended is the entry of a call's outcome.
+func (e Entry) ended(err error) Entry {
+	e.Phase, e.Code, e.Events = outcome(err), millrace.CodeOf(err), nil
+	if err != nil {
+		e.Error = err.Error()
+	}
+	return e
 }
 
 // LedgerEvent is an event of a publish, or a message of a lease or settlement.
@@ -63,6 +73,17 @@ func (h History) Cut(n int) History {
 		}
 	}
 	return cut
+}
+
+// Acknowledged is the number of calls that were done: what there is to judge.
+func (h History) Acknowledged(op string) int {
+	n := 0
+	for _, e := range h {
+		if e.Phase == Done && e.Op == op && len(e.Events) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // Ledger writes down the calls of a load, from many goroutines.

@@ -31,6 +31,7 @@ type Load struct {
 	Consumers int           // 8 if 0
 	Pace      time.Duration // between the calls of one producer; 1 ms if 0
 	Lease     time.Duration // 400 ms if 0
+	Timeout   time.Duration // of each call; 1 minute if 0
 
 	tokens atomic.Uint64
 }
@@ -74,6 +75,9 @@ func (l *Load) defaults() {
 	}
 	if l.Lease == 0 {
 		l.Lease = 400 * time.Millisecond
+	}
+	if l.Timeout == 0 {
+		l.Timeout = time.Minute
 	}
 }
 
@@ -122,12 +126,10 @@ func (l *Load) publish(call string, events []LedgerEvent) Phase {
 	lane := millrace.LaneOf(millrace.Hash(events[0].Tenant, events[0].Key), l.Engine.Identity().Lanes)
 	e := Entry{Call: call, Phase: Invoked, Op: "publish", Lane: lane, Events: events}
 	l.Ledger.Record(e)
-	done, err := l.Engine.Publish(context.Background(), lane, commitOf(events))
-	e.Phase = outcome(err)
-	e.Events = nil
-	if err != nil {
-		e.Error = err.Error()
-	}
+	ctx, cancel := l.patience()
+	defer cancel()
+	done, err := l.Engine.Publish(ctx, lane, commitOf(events))
+	e = e.ended(err)
 	for _, s := range done.Stamps {
 		e.Events = append(e.Events, LedgerEvent{Seq: s.Seq, Prev: s.Prev, Duplicate: s.Duplicate})
 	}
@@ -175,15 +177,14 @@ func (l *Load) token() millrace.Token {
 func (l *Load) lease(call string, lane int, queue string, limit int) []millrace.SettleItem {
 	e := Entry{Call: call, Phase: Invoked, Op: "lease", Lane: lane, Queue: queue}
 	l.Ledger.Record(e)
+	ctx, cancel := l.patience()
+	defer cancel()
 	h := held{token: l.token()}
 	var err error
-	h.Leased, err = l.Engine.Lease(context.Background(), lane, millrace.Lease{
+	h.Leased, err = l.Engine.Lease(ctx, lane, millrace.Lease{
 		Queue: queue, Max: limit, MaxBytes: millrace.MaxLeaseBytes, For: l.Lease, Token: h.token,
 	})
-	e.Phase = outcome(err)
-	if err != nil {
-		e.Error = err.Error()
-	}
+	e = e.ended(err)
 	for _, m := range h.Messages {
 		e.Events = append(e.Events, LedgerEvent{ID: string(m.Body), Tenant: m.Tenant, Seq: m.Seq, Prev: m.Prev, Attempt: m.Attempt})
 	}
@@ -198,11 +199,10 @@ func (l *Load) settle(call string, lane int, queue string, verb millrace.Verb, i
 		e.Events = append(e.Events, LedgerEvent{Seq: items[i].Seq})
 	}
 	l.Ledger.Record(e)
-	done, err := l.Engine.Settle(context.Background(), lane, millrace.Settle{Queue: queue, Verb: verb, Items: items})
-	e.Phase, e.Events = outcome(err), nil
-	if err != nil {
-		e.Error = err.Error()
-	}
+	ctx, cancel := l.patience()
+	defer cancel()
+	done, err := l.Engine.Settle(ctx, lane, millrace.Settle{Queue: queue, Verb: verb, Items: items})
+	e = e.ended(err)
 	lost := map[int]bool{}
 	for _, i := range done.Lost {
 		lost[i] = true
@@ -217,12 +217,24 @@ func (l *Load) settle(call string, lane int, queue string, verb millrace.Verb, i
 func (l *Load) step(ctx context.Context) {
 	for nap(ctx, 20*time.Millisecond) {
 		for lane := range l.Engine.Identity().Lanes {
-			call := fmt.Sprintf("%s-step-%d", l.Name, lane)
-			if _, err := l.Engine.Step(context.Background(), lane, time.Time{}, 500); outcome(err) == Forbidden {
-				l.Ledger.Record(Entry{Call: call, Phase: Forbidden, Op: "step", Lane: lane, Error: err.Error()})
-			}
+			l.stepLane(lane)
 		}
 	}
+}
+
+func (l *Load) stepLane(lane int) {
+	ctx, cancel := l.patience()
+	defer cancel()
+	if _, err := l.Engine.Step(ctx, lane, time.Time{}, 500); outcome(err) == Forbidden {
+		call := fmt.Sprintf("%s-step-%d", l.Name, lane)
+		l.Ledger.Record(Entry{Call: call, Op: "step", Lane: lane}.ended(err))
+	}
+}
+
+// patience is the context of one call. The end of the load does not end it: a
+// call that was made is waited for.
+func (l *Load) patience() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), l.Timeout)
 }
 
 // Under runs a load on a prepared engine, does something to the store in its
@@ -265,7 +277,7 @@ func nothingLostUnderLoad(t *testing.T, c Config) {
 	h := Through(r.ctx(), &Load{Engine: r.Engine, Ledger: NewLedger(), Name: "load", Lease: 50 * time.Millisecond}, func() {
 		nap(r.ctx(), 400*time.Millisecond)
 	})
-	r.ok(Audit(r.ctx(), r.Engine, h))
+	r.judge(h)
 }
 
 func nothingLostOverAClose(t *testing.T, c Config) {
@@ -276,5 +288,18 @@ func nothingLostOverAClose(t *testing.T, c Config) {
 		r.ok(r.Close())
 	})
 	r.Engine = r.opened()
-	r.ok(Audit(r.ctx(), r.Engine, h))
+	r.judge(h)
+}
+
+// judge fails the test unless the store is as the history says, and there is something to judge.
+func (r *rig) judge(h History) {
+	r.Helper()
+	for _, op := range []string{"publish", "lease", "settle"} {
+		if h.Acknowledged(op) < 5 {
+			r.Errorf("only %d calls of %s were acknowledged", h.Acknowledged(op), op)
+		}
+	}
+	if err := Audit(r.ctx(), r.Engine, h); err != nil {
+		r.Error(err)
+	}
 }

@@ -19,17 +19,26 @@ import (
 func randomPromises() []promise {
 	return []promise{
 		{"AnEngineAnswersRandomOperationsAsTheModelDoes", answersAsTheModel},
+		{"AnEngineWithDeepFacetsAnswersAsTheModelDoes", deepFacetsAsTheModel},
 	}
 }
 
-// answersAsTheModel runs random operations on engine and model side by side.
-// MILLRACE_SEED moves the seeds, for longer searches.
-func answersAsTheModel(t *testing.T, c Config) {
+func answersAsTheModel(t *testing.T, c Config) { runRandom(t, c, c.Runs, 200, 5, 6) }
+
+// deepFacetsAsTheModel has few tenants with hundreds of messages each: more
+// than an engine may keep at hand.
+func deepFacetsAsTheModel(t *testing.T, c Config) { runRandom(t, c, (c.Runs+3)/4, 120, 90, 70) }
+
+// runRandom runs random operations on engine and model side by side, with
+// commits and leases of up to so many messages. MILLRACE_SEED moves the seeds,
+// for longer searches.
+func runRandom(t *testing.T, c Config, runs, operations, commits, leases int) {
 	first, _ := strconv.ParseUint(os.Getenv("MILLRACE_SEED"), 10, 64)
-	for seed := first + 1; seed <= first+uint64(c.Runs); seed++ {
+	for seed := first + 1; seed <= first+uint64(runs); seed++ {
 		t.Run(fmt.Sprintf("Seed%d", seed), func(t *testing.T) {
 			p := newPair(t, c, seed)
-			for range 200 {
+			p.commits, p.leases = commits, leases
+			for range operations {
 				p.operate()
 			}
 			p.finish()
@@ -46,6 +55,8 @@ type pair struct {
 	out    []lent   // leases, live or not
 	ids    int
 	trace  []string
+
+	commits, leases int // messages at most
 }
 
 // lent is what one lease call of the pair gave.
@@ -144,7 +155,7 @@ func (p *pair) when() time.Time {
 
 func (p *pair) publishSome(lane int) {
 	c := millrace.Commit{Now: p.when(), Version: p.version}
-	for range 1 + p.random.IntN(5) {
+	for range 1 + p.random.IntN(p.commits) {
 		c.Events = append(c.Events, p.someEvent())
 	}
 	both(p, fmt.Sprintf("publish in %d at %v: %s", lane, c.Now, describe(c.Events)), func(e millrace.Engine) (millrace.Committed, error) {
@@ -183,11 +194,11 @@ func describe(events []millrace.CommitEvent) string {
 func (p *pair) someQueue() string { return p.queues[p.random.IntN(len(p.queues))] }
 
 func (p *pair) leaseSome(lane int) {
-	l := millrace.Lease{Now: p.when(), Queue: p.someQueue(), Max: 1 + p.random.IntN(6), MaxBytes: 1 << 20, Token: p.token()}
+	l := millrace.Lease{Now: p.when(), Queue: p.someQueue(), Max: 1 + p.random.IntN(p.leases), MaxBytes: 1 << 20, Token: p.token()}
 	if p.random.IntN(3) == 0 {
 		l.MaxBytes = 1 + p.random.IntN(90)
 	}
-	l.For = p.soon(lane, l.Now)
+	l.For = p.soon()
 	what := fmt.Sprintf("lease %d of %s in %d at %v for %v, %d bytes", l.Max, l.Queue, lane, l.Now, l.For, l.MaxBytes)
 	done := both(p, what, func(e millrace.Engine) (millrace.Leased, error) { return e.Lease(p.ctx(), lane, l) })
 	if len(done.Messages) > 0 {
@@ -195,21 +206,12 @@ func (p *pair) leaseSome(lane int) {
 	}
 }
 
-// soon is a time from now at which nothing is due yet in a lane: what is due at
-// one moment under several tokens has no order of its own.
-func (p *pair) soon(lane int, now time.Time) time.Duration {
-	l := p.model.lanes[lane]
-	for d := int64(1 + p.random.IntN(30000)); ; d++ {
-		taken := false
-		for _, q := range l.queues {
-			taken = taken || slices.ContainsFunc(q.messages, func(m *modelMessage) bool {
-				return m.due == max(l.t, now.UnixMilli())+d
-			})
-		}
-		if !taken {
-			return time.Duration(d) * time.Millisecond
-		}
+// soon is a duration: often one that makes many things due at one moment.
+func (p *pair) soon() time.Duration {
+	if p.random.IntN(2) == 0 {
+		return time.Duration(1+p.random.IntN(3)) * 5 * time.Second
 	}
+	return time.Duration(1+p.random.IntN(30000)) * time.Millisecond
 }
 
 // someLease picks a lease, live or not, and some of its receipts, wrong ones among them.
@@ -235,7 +237,7 @@ func (p *pair) settleSome() {
 	s := millrace.Settle{Now: p.when(), Queue: h.queue, Items: items}
 	s.Verb = []millrace.Verb{millrace.Ack, millrace.Ack, millrace.Retry, millrace.Retry, millrace.Bury}[p.random.IntN(5)]
 	if s.Verb == millrace.Retry && p.random.IntN(2) == 0 {
-		delay := p.soon(h.lane, s.Now)
+		delay := p.soon()
 		for i := range items {
 			items[i].Delay, items[i].Error = delay, "later"
 		}
@@ -260,13 +262,26 @@ func (p *pair) extendSome() {
 	slices.SortFunc(items, func(a, b millrace.SettleItem) int { return int(a.Seq) - int(b.Seq) })
 	items = slices.CompactFunc(items, func(a, b millrace.SettleItem) bool { return a.Seq == b.Seq })
 	x := millrace.Extend{Now: p.when(), Queue: h.queue, Items: items}
-	x.For = p.soon(h.lane, x.Now)
+	x.For = p.soon()
+	for p.sameDeadline(h, x) {
+		x.For += time.Millisecond
+	}
 	what := fmt.Sprintf("extend in %s in %d at %v for %v: %v", x.Queue, h.lane, x.Now, x.For, seqs(items))
 	both(p, what, func(e millrace.Engine) (millrace.Extended, error) { return e.Extend(p.ctx(), h.lane, x) })
 }
 
+// sameDeadline tells whether an extension would leave a lease where it is: the
+// contract does not say whether its place among its group changes then.
+func (p *pair) sameDeadline(h lent, x millrace.Extend) bool {
+	l := p.model.lanes[h.lane]
+	q := l.queues[h.queue]
+	return q != nil && slices.ContainsFunc(q.messages, func(m *modelMessage) bool {
+		return m.token == h.token && m.due == max(l.t, x.Now.UnixMilli())+whole(x.For)
+	})
+}
+
 func (p *pair) stepSome(lane int) {
-	now, limit := p.when(), 1+p.random.IntN(8)
+	now, limit := p.when(), 1+p.random.IntN(2*p.leases)
 	both(p, fmt.Sprintf("step %d in %d at %v", limit, lane, now), func(e millrace.Engine) (millrace.Stepped, error) {
 		return e.Step(p.ctx(), lane, now, limit)
 	})

@@ -127,7 +127,7 @@ func (p *pair) learnTurns(lane int, uid string) {
 	if len(q.ring) == 0 {
 		return
 	}
-	l := millrace.Lease{Now: p.now, Queue: uid, Max: len(q.ring), MaxBytes: 1 << 20, For: p.soon(lane, p.now), Token: p.token()}
+	l := millrace.Lease{Now: p.now, Queue: uid, Max: len(q.ring), MaxBytes: 1 << 20, For: p.soon(), Token: p.token()}
 	got, err := p.Lease(p.ctx(), lane, l)
 	p.ok(err)
 	var order []string
@@ -165,7 +165,7 @@ func (p *pair) finish() {
 func (p *pair) drain(lane int, q string) {
 	p.Helper()
 	for {
-		l := millrace.Lease{Now: p.now, Queue: q, Max: 50, MaxBytes: 1 << 20, For: p.soon(lane, p.now), Token: p.token()}
+		l := millrace.Lease{Now: p.now, Queue: q, Max: 50, MaxBytes: 1 << 20, For: p.soon(), Token: p.token()}
 		done := both(p, "drain "+q, func(e millrace.Engine) (millrace.Leased, error) { return e.Lease(p.ctx(), lane, l) })
 		if len(done.Messages) == 0 {
 			return

@@ -4,8 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/millrace-dev/millrace"
 	"github.com/redis/rueidis"
+
+	"github.com/millrace-dev/millrace"
 )
 
 // sendAndWait sends a command and waits for the replicas on the same
@@ -44,13 +45,16 @@ func (e *Engine) readDurability(ctx context.Context) {
 	level := millrace.Fsync
 	for addr, node := range e.masters(ctx) {
 		config, err := node.Do(ctx, node.B().ConfigGet().Parameter("appendonly", "appendfsync", "maxmemory-policy").Build()).AsStrMap()
+		if _, refused := rueidis.IsRedisErr(err); err != nil && !refused && e.level.Load() != nil {
+			return // it did not answer: that says nothing about its settings
+		}
 		if err != nil {
 			level = millrace.Unknown
 			break
 		}
 		level = lesser(level, levelOf(config))
-		if p := config["maxmemory-policy"]; p != "" && p != "noeviction" && !e.warned.Swap(true) {
-			e.log.Warn("redis may evict what is stored: set maxmemory-policy to noeviction", "addr", addr, "policy", p)
+		if p := config["maxmemory-policy"]; p != "" && p != "noeviction" {
+			e.warnOnce("redis may evict what is stored: set maxmemory-policy to noeviction", "addr", addr, "policy", p)
 		}
 	}
 	if e.options.WaitReplicas > 0 {
@@ -58,6 +62,13 @@ func (e *Engine) readDurability(ctx context.Context) {
 	}
 	e.level.Store(level)
 	e.levelRead.Store(time.Now().UnixNano())
+}
+
+// warnOnce tells an operator something that will not change by itself.
+func (e *Engine) warnOnce(text string, args ...any) {
+	if _, told := e.warned.LoadOrStore(text, true); !told {
+		e.log.Warn(text, args...)
+	}
 }
 
 func levelOf(config map[string]string) millrace.Durability {

@@ -8,13 +8,15 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace-dev/millrace"
 	"github.com/oklog/ulid/v2"
 	"github.com/redis/rueidis"
+
+	"github.com/millrace-dev/millrace"
 )
 
 const (
@@ -34,7 +36,7 @@ type Engine struct {
 
 	level     atomic.Value // millrace.Durability
 	levelRead atomic.Int64
-	warned    atomic.Bool
+	warned    sync.Map // what was warned of, by its text
 
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
@@ -54,7 +56,7 @@ func Open(ctx context.Context, url string, o millrace.EngineOptions) (*Engine, e
 	if err != nil {
 		return nil, err
 	}
-	o, err = withDefaults(o, option)
+	o, err = withDefaults(o)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +98,7 @@ func connect(ctx context.Context, option rueidis.ClientOption) (rueidis.Client, 
 	}
 }
 
-func withDefaults(o millrace.EngineOptions, option rueidis.ClientOption) (millrace.EngineOptions, error) {
+func withDefaults(o millrace.EngineOptions) (millrace.EngineOptions, error) {
 	var faults []millrace.Fault
 	if o.Namespace == "" {
 		o.Namespace = millrace.DefaultNamespace
@@ -135,11 +137,17 @@ func (e *Engine) identify(ctx context.Context) error {
 	e.keys = keys{namespace: e.options.Namespace}
 	reply, err := e.run(ctx, &e.scripts.registryCreate, e.keys.control(),
 		id.String(), strconv.Itoa(millrace.Format), strconv.Itoa(lanes), e.options.Namespace)
+	if millrace.CodeOf(err) == millrace.CodeInternal {
+		return millrace.Wrap(millrace.CodeMismatch, err, "the server does not run our scripts: it takes Redis 7 or later")
+	}
 	if err != nil {
 		return err
 	}
 	ready, err := e.takeIdentity(reply)
 	if err != nil {
+		return err
+	}
+	if err := e.checkPermissions(ctx); err != nil {
 		return err
 	}
 	return e.checkLanes(ctx, ready)
@@ -221,7 +229,7 @@ func (e *Engine) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Bytes is the memory that the servers use.
+// Bytes is the memory that the servers use; 0 if they may not be asked.
 func (e *Engine) Bytes(ctx context.Context) (int64, error) {
 	if err := e.usable(ctx); err != nil {
 		return 0, err
@@ -229,6 +237,9 @@ func (e *Engine) Bytes(ctx context.Context) (int64, error) {
 	var sum int64
 	for _, node := range e.masters(ctx) {
 		info, err := node.Do(ctx, node.B().Info().Section("memory").Build()).ToString()
+		if refused, ok := rueidis.IsRedisErr(err); ok && strings.HasPrefix(refused.Error(), "NOPERM") {
+			return 0, nil
+		}
 		if err != nil {
 			return 0, classify(err, false).err
 		}

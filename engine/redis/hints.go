@@ -7,8 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace-dev/millrace"
 	"github.com/redis/rueidis"
+
+	"github.com/millrace-dev/millrace"
 )
 
 // watch is the one watcher of an engine.

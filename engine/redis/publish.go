@@ -7,8 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/millrace-dev/millrace"
 	"github.com/redis/rueidis"
+
+	"github.com/millrace-dev/millrace"
 )
 
 const (

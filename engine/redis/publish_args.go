@@ -4,8 +4,9 @@ import (
 	"encoding/binary"
 	"math"
 
-	"github.com/millrace-dev/millrace"
 	"github.com/redis/rueidis"
+
+	"github.com/millrace-dev/millrace"
 )
 
 // commitArgs gathers the arguments of a publish call: every name once, events

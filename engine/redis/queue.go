@@ -4,8 +4,9 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/millrace-dev/millrace"
 	"github.com/redis/rueidis"
+
+	"github.com/millrace-dev/millrace"
 )
 
 type settleRequest = request[millrace.Settle, millrace.Settled]

@@ -11,8 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace-dev/millrace"
 	"github.com/redis/rueidis"
+
+	"github.com/millrace-dev/millrace"
 )
 
 //go:embed lua/*.lua
@@ -38,7 +39,7 @@ type scripts struct {
 	registryCreate, registryReady, registryDefine, registryChanges, registryRaise script
 	laneCreate, laneApply, laneStats, laneStep, laneSweep                         script
 	publish, lease, settle, extend, queueStats                                    script
-	topicList, topicForget, nodeBeat, nodeLeave                                   script
+	topicList, topicForget, nodeBeat, nodeLeave, permit                           script
 }
 
 // What a script is made of before its own text, and whether it runs on a full
@@ -72,6 +73,7 @@ func newScripts() *scripts {
 		topicForget:     compose("topic_forget", allowOOM, shared),
 		nodeBeat:        compose("node_beat", allowOOM, shared),
 		nodeLeave:       compose("node_leave", allowOOM, shared),
+		permit:          reading(compose("store_permit", allowOOM, bare)),
 	}
 }
 
@@ -107,8 +109,7 @@ func (e *Engine) run(ctx context.Context, s *script, own string, args ...string)
 	if list, err := reply.ToArray(); err == nil {
 		return list, nil
 	}
-	if n, err := reply.AsInt64(); err == nil && reply.IsInt64() {
-		_ = n
+	if reply.IsInt64() {
 		return []rueidis.RedisMessage{reply}, nil
 	}
 	text, err := reply.ToString()
@@ -124,6 +125,8 @@ func refusal(text string) error {
 		return millrace.Errorf(millrace.CodeLaneMissing, "the lane has vanished from the store")
 	case "not_found":
 		return millrace.Errorf(millrace.CodeNotFound, "the lane does not know the queue")
+	case "narrow":
+		return millrace.Errorf(millrace.CodeMismatch, "the Redis server does not compute with 64 bits")
 	case "changed":
 		return millrace.Errorf(millrace.CodeChanged, "the definition has changed")
 	}
@@ -167,6 +170,8 @@ func (e *Engine) usable(ctx context.Context) error {
 // once sends a script by its name, and by its text to a server that does not
 // know it; such a server has not run it.
 func (e *Engine) once(ctx context.Context, s *script, own string, args []string) (rueidis.RedisMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
 	send := e.send
 	if s.writes && e.options.WaitReplicas > 0 {
 		send = e.sendAndWait

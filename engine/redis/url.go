@@ -8,8 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace-dev/millrace"
 	"github.com/redis/rueidis"
+
+	"github.com/millrace-dev/millrace"
 )
 
 const (

@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-dev/millrace/internal/redistest"
 	"go.uber.org/goleak"
+
+	"github.com/millrace-dev/millrace/internal/redistest"
 )
 
 func TestMain(m *testing.M) {

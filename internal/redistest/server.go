@@ -135,18 +135,15 @@ func (s *Server) start() error {
 }
 
 func (s *Server) awaitReady() error {
-	var last error
-	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
+	return await("redis-server at "+s.Addr(), func() (bool, error) {
 		if s.proc.ended() {
 			log, _ := os.ReadFile(filepath.Join(s.dir, "redis.log"))
-			return fmt.Errorf("redis-server ended: %s", log)
+			return false, fmt.Errorf("redis-server ended: %w: %s", errEnded, log)
 		}
 		// A server that is loading or wants a password is told by its error.
-		if _, last = call(s.Addr(), time.Second, "PING"); last == nil || strings.Contains(last.Error(), "NOAUTH") {
-			return nil
-		}
-	}
-	return fmt.Errorf("redis-server at %s is not ready: %w", s.Addr(), last)
+		_, err := call(s.Addr(), time.Second, "PING")
+		return err == nil || strings.Contains(err.Error(), "NOAUTH"), err
+	})
 }
 
 func (s *Server) fail(err error) {
@@ -157,17 +154,22 @@ func (s *Server) fail(err error) {
 	s.t.Fatalf("redis at %s: %v", s.Addr(), err)
 }
 
+// errEnded says that there is nothing to wait for any more.
+var errEnded = errors.New("it is gone")
+
 // await calls f until it is satisfied.
 func await(what string, f func() (bool, error)) error {
-	var last error
-	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for until := time.Now().Add(patience); ; <-tick.C {
 		ok, err := f()
 		if ok {
 			return nil
 		}
-		last = err
+		if errors.Is(err, errEnded) || time.Now().After(until) {
+			return errors.Join(fmt.Errorf("waited in vain for %s", what), err)
+		}
 	}
-	return errors.Join(fmt.Errorf("waited too long for %s", what), last)
 }
 
 func freePort() (int, error) {

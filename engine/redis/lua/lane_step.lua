@@ -43,6 +43,7 @@ local function resume(q, entry, id)
   local seq = str(tonumber(id))
   local tenant = call('HGET', q.key .. ':delayed', seq)
   call('ZREM', T .. ':due', entry)
+  if not tenant then return end
   call('HDEL', q.key .. ':delayed', seq)
   back(q, seq, tenant)
   returned = returned + 1

@@ -3,13 +3,14 @@
 -- first: while a slot moves, Redis then refuses the call whole (TRYAGAIN).
 -- KEYS  1 the lane's own key  2 a key that never exists
 -- ARGV  1 store id  2 now in ms; 0 for the server's clock; -1 if time does not matter
--- Numbers handed to redis.call are exact up to 2^53; in text they go through str.
+-- Numbers stay below 2^53, where Lua's are exact, and become text through str only:
+-- it is the quickest way, and Lua's own would cut digits off.
 local T = KEYS[1]
 local call, floor = redis.call, math.floor
 local now, off, gone -- the lane's time and clock offset; how many removed queues wait for the sweep
 local hints = {}     -- due entries that this script made
 
-local function str(x) return string.format('%.0f', x) end
+local function str(x) return string.format('%d', x) end
 
 -- Call a command with a list of any length, 1,000 arguments at a time.
 local function bulk(command, key, list)
@@ -49,9 +50,11 @@ local function lane(...)
 end
 
 -- Write the lane's time and further fields.
-local function keep(...) call('HSET', T, 't', now, 'off', off, ...) end
+local function keep(...) call('HSET', T, 't', str(now), 'off', off, ...) end
 
-local function hint(text) call('SPUBLISH', T .. ':hint', text) end
+-- A hint may be lost, so a user without the channel's permission loses it
+-- instead of failing a script that has begun to write.
+local function hint(text) redis.pcall('SPUBLISH', T .. ':hint', text) end
 
 -- A queue's record in the lane, or nil if the lane does not know its uid.
 local function queue(u)
@@ -65,7 +68,7 @@ local function queue(u)
 end
 
 local function save(q)
-  call('HSET', q.key, 'ready', q.ready, 'back', q.back, 'wanted', q.wanted and '1' or '0', 'acked', q.acked, 'spent', q.spent)
+  call('HSET', q.key, 'ready', str(q.ready), 'back', str(q.back), 'wanted', q.wanted and '1' or '0', 'acked', str(q.acked), 'spent', str(q.spent))
 end
 
 -- Tenants that have something waiting and are not in the ring enter at its tail.
@@ -111,7 +114,7 @@ local function plan(at, entry)
   hints[entry] = true
 end
 
-local function delayed(u, seq) return member('D', u, string.format('%016.0f', tonumber(seq))) end
+local function delayed(u, seq) return member('D', u, string.format('%016d', tonumber(seq))) end
 
 -- The uid of a due entry, and what it names.
 local function parse(entry)

@@ -46,9 +46,11 @@ for i = 1, nC do
 end
 
 -- Look fields up in the newer, then in the older generation of a hash.
+-- over counts the generations that have ended: of two, nothing is left.
 local function recall(name, over, fields)
+  if over == 2 then return {} end
   local found = gather('HMGET', T .. ':' .. name .. '0', fields)
-  if over then return found end
+  if over == 1 then return found end
   local missing, place = {}, {}
   for i = 1, #fields do
     if not found[i] then missing[#missing + 1], place[#place + 1] = fields[i], i end
@@ -58,7 +60,8 @@ local function recall(name, over, fields)
   return found
 end
 local dedupeAt, keyAt = tonumber(m[10]) or 0, tonumber(m[11]) or 0
-local dedupeOver, keyOver = now >= dedupeAt, now >= keyAt
+local function over(at, span) return now >= at + span and 2 or now >= at and 1 or 0 end
+local dedupeOver, keyOver = over(dedupeAt, window), over(keyAt, keyWindow)
 local given, keys = {}, {}
 for i = 1, nD do given[i] = string.sub(digests, 16 * i - 15, 16 * i) end
 for i = 1, nK do keys[i] = ARGV[aK + i] end
@@ -86,27 +89,35 @@ local function stamp(e, kind, topic, key, digest)
   n = n + 1
   if n >= edge then turnMinute() end
   local seq, prev, sinks = n * lanes + own, 0, class[kind]
+  local name = str(seq)
   if key > 0 then
     prev = tonumber(last[key]) or 0
-    last[key], chained[key] = seq, true
-    if prev > 0 then odd[#odd + 1], odd[#odd + 2] = e, prev end
+    last[key], chained[key] = name, true
+    if prev > 0 then
+      odd[#odd + 1] = e
+      odd[#odd + 1] = prev
+    end
   end
   for i = 1, #sinks do
     local f = sinks[i]
-    f[#f + 1] = seq
+    f[#f + 1] = name
     f.q.fresh = f.q.fresh + 1
   end
   if #sinks > 0 then
-    stored[#stored + 1] = seq
+    stored[#stored + 1] = name
     stored[#stored + 1] = (prev == 0 and plain or struct.pack('<dd', prev, now)) .. ARGV[body0 + e]
-    if #sinks > 1 then holders[#holders + 1], holders[#holders + 2] = seq, #sinks end
+    if #sinks > 1 then
+      holders[#holders + 1] = name
+      holders[#holders + 1] = #sinks
+    end
   else
     unrouted = unrouted + 1
   end
   if digest > 0 then
     local value = struct.pack('<ddI4', seq, prev, #sinks)
     seen[given[digest]] = value
-    remember[#remember + 1], remember[#remember + 2] = given[digest], value
+    remember[#remember + 1] = given[digest]
+    remember[#remember + 1] = value
   end
   topics[topic] = (topics[topic] or 0) + 1
 end
@@ -130,7 +141,8 @@ for i = 1, nR do
       local first = remembered > 0 and (seen[given[d]] or known[d])
       if first then
         duplicates = duplicates + 1
-        odd[#odd + 1], odd[#odd + 2] = -j, first
+        odd[#odd + 1] = -j
+        odd[#odd + 1] = first
       else
         stamp(j, kind, topic, key, remembered > 0 and d or 0)
       end
@@ -145,16 +157,22 @@ local refused = true
 for i = 1, nR do refused = refused and answers[i] >= 0 end
 if refused then return {now, n0, -1, answers, odd} end
 
-local function rotate(name)
-  call('UNLINK', T .. ':' .. name .. '1')
-  if call('EXISTS', T .. ':' .. name .. '0') == 1 then call('RENAME', T .. ':' .. name .. '0', T .. ':' .. name .. '1') end
+local function rotate(name, ended)
+  local newer, older = T .. ':' .. name .. '0', T .. ':' .. name .. '1'
+  call('UNLINK', older)
+  if ended == 2 then call('UNLINK', newer) end
+  if call('EXISTS', newer) == 1 then call('RENAME', newer, older) end
 end
-if dedupeOver then rotate('dedupe') dedupeAt = now + window end
-if keyOver then rotate('key') keyAt = now + keyWindow end
+if dedupeOver > 0 then rotate('dedupe', dedupeOver) dedupeAt = now + window end
+if keyOver > 0 then rotate('key', keyOver) keyAt = now + keyWindow end
 local latest = {}
-for key in pairs(chained) do latest[#latest + 1], latest[#latest + 2] = keys[key], last[key] end
+for key in pairs(chained) do
+  latest[#latest + 1] = keys[key]
+  latest[#latest + 1] = last[key]
+end
 published = published + n - n0 + 1
-keep('n', n >= n0 and n or (tonumber(m[5]) or 0), 'v', version, 'published', published, 'duplicates', duplicates, 'unrouted', unrouted, 'dedupe', dedupeAt, 'keying', keyAt)
+keep('n', str(n >= n0 and n or (tonumber(m[5]) or 0)), 'v', str(version), 'published', str(published), 'duplicates', str(duplicates),
+  'unrouted', str(unrouted), 'dedupe', str(dedupeAt), 'keying', str(keyAt))
 bulk('HSET', T .. ':body', stored)
 bulk('HSET', T .. ':holders', holders)
 bulk('HSET', T .. ':key0', latest)
@@ -172,7 +190,7 @@ for i = 1, nQ do
   if count > 0 then
     q.ready = q.ready + count
     enter(q, fresh)
-    call('HSET', q.key, 'ready', q.ready, 'wanted', q.wanted and '1' or '0')
+    call('HSET', q.key, 'ready', str(q.ready), 'wanted', q.wanted and '1' or '0')
   end
 end
 for i = 1, #minutes do age(minutes[i][1], minutes[i][2], minutes[i][3]) end

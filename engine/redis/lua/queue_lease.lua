@@ -29,10 +29,9 @@ local quota, head, tail = math.ceil(max / math.max(#ring, 1)), 1, #ring
 while #turns < max and head <= tail do
   local f = line[head]
   head = head + 1
-  if not f.list then see(f, quota) end
+  if not f.list then see(f, quota) elseif f.took == f.seen then see(f, f.took + max - #turns) end
   f.took = f.took + 1
   turns[#turns + 1], seqs[#seqs + 1] = f, f.list[f.took]
-  if f.took == f.seen and f.list[f.took + 1] and #turns < max then see(f, f.took + max - #turns) end
   if f.list[f.took + 1] then tail = tail + 1 line[tail] = f end
 end
 

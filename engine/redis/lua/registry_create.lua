@@ -1,7 +1,9 @@
 -- Write the store's identity, unless it has one.
 -- ARGV  1 store id  2 format  3 lanes  4 namespace
 -- Returns the identity that is there now: id, format, lanes, namespace, ready,
--- and 1 if this call wrote it.
+-- and 1 if this call wrote it; 'narrow' if the server cannot hold our numbers.
+-- Scripts write seqs as text with %d, which takes a server with 64 bits.
+if string.format('%d', 2 ^ 52 + 1) ~= '4503599627370497' then return 'narrow' end
 local created = redis.call('EXISTS', KEYS[1]) == 0
 if created then
   redis.call('HSET', KEYS[1], 'id', ARGV[1], 'format', ARGV[2], 'lanes', ARGV[3], 'namespace', ARGV[4], 'version', 0)

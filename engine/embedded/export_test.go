@@ -1,0 +1,25 @@
+package embedded
+
+import "time"
+
+// SetFreeSpace makes the engine believe that so much space is free.
+func (e *Engine) SetFreeSpace(reserve uint64, free func() (uint64, error)) {
+	e.space.reserve, e.space.free = reserve, free
+}
+
+// SetClock gives the engine another clock of the machine.
+func (e *Engine) SetClock(clock func() time.Time) { e.clock = clock }
+
+// EntriesInMemory is how many waiting messages the index holds itself.
+func (e *Engine) EntriesInMemory() (n int) {
+	for _, l := range e.lanes {
+		l.mu.Lock()
+		for _, q := range l.queues {
+			for _, f := range q.facets {
+				n += f.head.len() + f.tail.len() + len(f.back)
+			}
+		}
+		l.mu.Unlock()
+	}
+	return n
+}

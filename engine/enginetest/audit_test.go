@@ -1,0 +1,210 @@
+package enginetest
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// story is a short load on a model, with an honest ledger.
+func story(t *testing.T) (*Model, *Load) {
+	t.Helper()
+	m := NewModel(1, time.Now)
+	m.window = time.Hour
+	if err := Prepare(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	l := &Load{Engine: m, Ledger: NewLedger(), Name: "story"}
+	l.defaults()
+	for _, id := range []string{"a", "b", "c", "d"} {
+		l.publish("publish "+id, both2(id))
+	}
+	items := l.lease("lease", 0, patientQueue, 2)
+	l.settle("ack", 0, patientQueue, millrace.Ack, items[:1], 0)
+	l.settle("bury", 0, patientQueue, millrace.Bury, items[1:], 0)
+	l.lease("abandon", 0, impatientQueue, 1)
+	return m, l
+}
+
+// both2 is a commit of two events for both queues.
+func both2(id string) []LedgerEvent {
+	queues := []string{patientQueue, impatientQueue}
+	return []LedgerEvent{{ID: id + "1", Tenant: "t", Key: "k", Queues: queues}, {ID: id + "2", Tenant: "t", Key: "k", Queues: queues}}
+}
+
+func TestAnHonestStoreIsFoundClean(t *testing.T) {
+	m, l := story(t)
+	l.Ledger.Record(Entry{Call: "unknown", Phase: Invoked, Op: "publish", Events: both2("x")})
+	l.Ledger.Record(Entry{Call: "unknown", Phase: Uncertain, Op: "publish"})
+	if err := Audit(t.Context(), m, l.Ledger.History()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheAuditFindsWhatIsWrong(t *testing.T) {
+	for _, c := range []struct {
+		name, found string
+		tamper      func(m *Model, l *Load)
+	}{
+		{"lost", "is lost", func(m *Model, _ *Load) { forget(m, patientQueue, "c1") }},
+		{"half", "dead letters", func(m *Model, _ *Load) { forget(m, impatientQueue, "c1") }},
+		{"settled is back", "was settled and is there", func(m *Model, l *Load) {
+			repeat(m, patientQueue, l.Ledger.History()[8+1].Events[0])
+		}},
+		{"buried is back", "was settled and is there", func(m *Model, l *Load) {
+			repeat(m, patientQueue, l.Ledger.History()[8+1].Events[1])
+		}},
+		{"phantom", "nobody published", func(m *Model, _ *Load) { repeat(m, patientQueue, LedgerEvent{ID: "ghost", Tenant: "t", Seq: 5}) }},
+		{"stored twice", "and is message", func(m *Model, _ *Load) { repeat(m, patientQueue, LedgerEvent{ID: "d1", Tenant: "t", Seq: 6}) }},
+		{"another tenant's", "was served as", func(m *Model, _ *Load) {
+			find(m, patientQueue, "d1").tenant = "other"
+			m.lanes[0].queues[patientQueue].ring = []string{"t", "other"}
+		}},
+		{"forgotten id", "is not known", func(m *Model, _ *Load) { clear(m.lanes[0].digests) }},
+		{"a part of a commit", "only a part was stored", func(_ *Model, l *Load) {
+			l.publish("part", both2("p")[:1])
+			h := l.Ledger.entries
+			h[len(h)-2].Events = both2("p")
+			l.Ledger.entries = h[:len(h)-1]
+		}},
+		{"refused and stored", "was refused and is", func(_ *Model, l *Load) {
+			l.publish("refused", both2("r"))
+			e := &l.Ledger.entries[len(l.Ledger.entries)-1]
+			e.Phase, e.Events = Refused, nil
+		}},
+		{"forbidden error", "must not see", func(_ *Model, l *Load) {
+			l.Ledger.Record(Entry{Call: "bad", Phase: Forbidden, Op: "lease", Error: "NOSCRIPT"})
+		}},
+		{"a gap in the chain", "has prev", func(m *Model, l *Load) {
+			clear(m.lanes[0].last)
+			l.publish("gap", both2("g"))
+		}},
+		{"a stamp that changes", "was stamped", func(_ *Model, l *Load) {
+			l.publish("again", both2("a"))
+			l.Ledger.entries[len(l.Ledger.entries)-1].Events[0].Seq++
+		}},
+		{"leased after settled", "was leased after it was settled", func(_ *Model, l *Load) {
+			acked := l.Ledger.History()[8+1].Events[0]
+			l.Ledger.Record(Entry{Call: "late", Phase: Invoked, Op: "lease", Queue: patientQueue})
+			l.Ledger.Record(Entry{Call: "late", Phase: Done, Op: "lease", Queue: patientQueue, Events: []LedgerEvent{acked}})
+		}},
+		{"one attempt twice", "was leased twice as attempt", func(_ *Model, l *Load) {
+			h := l.Ledger.History()
+			e := h[len(h)-1]
+			l.Ledger.Record(Entry{Call: "copy", Phase: Invoked, Op: "lease", Queue: e.Queue})
+			e.Call = "copy"
+			l.Ledger.Record(e)
+		}},
+		{"counted and not stored", "the lanes count", func(m *Model, _ *Load) { m.lanes[0].stats.Published++ }},
+	} {
+		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
+			m, l := story(t)
+			c.tamper(m, l)
+			err := Audit(t.Context(), m, l.Ledger.History())
+			if err == nil || !strings.Contains(err.Error(), c.found) {
+				t.Errorf("got %v, want a fault that says %q", err, c.found)
+			}
+		})
+	}
+}
+
+func find(m *Model, queue, id string) *modelMessage {
+	q := m.lanes[0].queues[queue]
+	return q.messages[slices.IndexFunc(q.messages, func(msg *modelMessage) bool { return string(msg.body) == id })]
+}
+
+// forget loses a message of the model.
+func forget(m *Model, queue, id string) {
+	q, lost := m.lanes[0].queues[queue], find(m, queue, id)
+	q.messages = slices.DeleteFunc(q.messages, func(msg *modelMessage) bool { return msg == lost })
+}
+
+// repeat puts a message into a queue of the model that should not be there.
+func repeat(m *Model, queue string, e LedgerEvent) {
+	q := m.lanes[0].queues[queue]
+	q.messages = slices.DeleteFunc(q.messages, func(msg *modelMessage) bool { return msg.seq == e.Seq })
+	q.messages = append(q.messages, &modelMessage{seq: e.Seq, tenant: e.Tenant, body: []byte(e.ID)})
+}
+
+func TestACutHistoryKnowsNoLaterOutcome(t *testing.T) {
+	h := History{{Call: "1", Phase: Invoked}, {Call: "1", Phase: Done}, {Call: "2", Phase: Invoked}, {Call: "2", Phase: Done}, {Call: "3", Phase: Invoked}}
+	want := History{h[0], h[1], h[2], h[4]}
+	if diff := cmp.Diff(want, h.Cut(3)); diff != "" {
+		t.Errorf("cut (-want +got):\n%s", diff)
+	}
+}
+
+func TestALedgerInAFileIsReadAsItWasWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger")
+	l, err := FileLedger(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := History{
+		{Call: "1", Phase: Invoked, Op: "publish", Lane: 3, Events: both2("a")},
+		{Call: "1", Phase: Uncertain, Op: "publish", Lane: 3, Code: millrace.CodeOutcomeUnknown, Error: "gone"},
+	}
+	for _, e := range want {
+		l.Record(e)
+	}
+	if _, err := l.file.WriteString(`{"Call":"cut sho`); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadHistory(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("history (-want +got):\n%s", diff)
+	}
+}
+
+func TestTurnsThatAreFairAreFoundFair(t *testing.T) {
+	turns := NewTurns()
+	for _, step := range []string{"+a", "+a", "+a", "a", "+b", "a", "b", "a", "+a", "a"} {
+		if tenant, waits := strings.CutPrefix(step, "+"); waits {
+			turns.Waits(tenant)
+		} else if err := turns.Served(tenant); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if turns.Waiting() != 0 {
+		t.Errorf("%d tenants wait", turns.Waiting())
+	}
+}
+
+func TestATenantServedTwiceWhileAnotherWaitsIsFound(t *testing.T) {
+	turns := NewTurns()
+	for _, tenant := range []string{"a", "a", "b", "c", "b"} {
+		turns.Waits(tenant)
+	}
+	if err := turns.Served("a"); err != nil {
+		t.Fatal(err)
+	}
+	if turns.Served("a") == nil {
+		t.Error("a was served twice while b waited, and nobody noticed")
+	}
+	if turns.Served("nobody") == nil {
+		t.Error("a tenant that does not wait was served, and nobody noticed")
+	}
+}
+
+func TestJainsIndexIsOneForEqualShares(t *testing.T) {
+	for _, c := range []struct {
+		shares []float64
+		want   float64
+	}{{[]float64{3, 3, 3}, 1}, {[]float64{1, 0, 0, 0}, 0.25}, {nil, 1}, {[]float64{1, 3}, 0.8}} {
+		if got := Jain(c.shares); got != c.want {
+			t.Errorf("Jain(%v) = %v, want %v", c.shares, got, c.want)
+		}
+	}
+}

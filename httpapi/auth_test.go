@@ -1,0 +1,154 @@
+package httpapi
+
+import (
+	"encoding/base64"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+const token = "mr_root_2Fq"
+
+func basic(user string) string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":x"))
+}
+
+// pathOf is a route's path with names in it.
+func pathOf(rt *route) string {
+	return strings.NewReplacer("{topic}", "orders", "{queue}", "emails").Replace(rt.path)
+}
+
+func TestEveryRouteAsksForTheTokenUnlessItNeedsNone(t *testing.T) {
+	s := newSite(t, openBroker(t), Options{RootToken: token})
+	bodies := map[string]bool{}
+	for _, rt := range routes() {
+		for name, header := range map[string]string{
+			"none": "", "wrong": "Bearer mr_root_2Fr", "longer": "Bearer " + token + "x", "empty": "Bearer ", "other kind": "Digest " + token,
+			"bare": token, "wrong user": basic("someone"), "no user": basic(""),
+		} {
+			g := s.ask(rt.method, pathOf(&rt), goodBody(&rt), "Authorization", header, "X-Request-Id", "r")
+			if rt.scope == scopeNone {
+				if g.status != 200 {
+					t.Errorf("%s %s with %s: %d", rt.method, rt.path, name, g.status)
+				}
+				continue
+			}
+			if g.status != 401 || g.header.Get("WWW-Authenticate") != "Bearer" {
+				t.Fatalf("%s %s with %s: %d, %q", rt.method, rt.path, name, g.status, g.header.Get("WWW-Authenticate"))
+			}
+			bodies[g.body] = true
+		}
+	}
+	if len(bodies) != 1 {
+		t.Errorf("there are %d bodies for 401: %v", len(bodies), bodies)
+	}
+}
+
+func TestEveryRouteServesRoot(t *testing.T) {
+	for name, header := range map[string]string{"bearer": "Bearer " + token, "lower case": "bearer " + token, "basic": basic(token)} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, openBroker(t), Options{RootToken: token})
+			s.want(201, "PUT", "/v1/queues/emails", `{"match":"."}`, "Authorization", header)
+			s.want(200, "POST", "/v1/topics/orders/events", `{"type":"a"}`, "Authorization", header)
+			for _, rt := range routes() {
+				if rt.method == "DELETE" {
+					continue // last, so that the others find something
+				}
+				if g := s.ask(rt.method, pathOf(&rt), goodBody(&rt), "Authorization", header); g.status != 200 {
+					t.Errorf("%s %s: %d %s", rt.method, rt.path, g.status, g.body)
+				}
+			}
+			s.want(204, "DELETE", "/v1/queues/emails", "", "Authorization", header)
+			s.want(204, "DELETE", "/v1/topics/orders", "", "Authorization", header)
+		})
+	}
+}
+
+func TestAPrincipalThatIsNotRootMayDoNothing(t *testing.T) {
+	for _, rt := range routes() {
+		if (principal{}).may(rt.scope) || !(principal{root: true}).may(rt.scope) {
+			t.Errorf("%s %s", rt.method, rt.path)
+		}
+	}
+}
+
+func TestEveryRouteDeclaresItself(t *testing.T) {
+	known := map[scope]bool{scopeNone: true, scopePublish: true, scopeConsume: true, scopeManage: true, scopeRoot: true}
+	for _, rt := range routes() {
+		if !known[rt.scope] || rt.noun == "" || rt.does == "" || rt.handle == nil {
+			t.Errorf("%s %s", rt.method, rt.path)
+		}
+		if rt.scope == scopeNone && strings.HasPrefix(rt.path, "/v1/") {
+			t.Errorf("%s %s needs no token", rt.method, rt.path)
+		}
+	}
+}
+
+func TestWithoutATokenOnlyThisMachineIsServed(t *testing.T) {
+	h := Handler(openBroker(t), Options{Logger: quiet()})
+	for _, c := range []struct {
+		remote, host string
+		header       map[string]string
+		status       int
+	}{
+		{"127.0.0.1:5000", "localhost:7070", nil, 200},
+		{"127.0.0.1:5000", "LOCALHOST", nil, 200},
+		{"127.9.9.9:5000", "127.0.0.1:7070", nil, 200},
+		{"[::1]:5000", "[::1]:7070", nil, 200},
+		{"[::1]:5000", "[::1]", nil, 200},
+		{"@", "localhost", nil, 200},
+		{"10.0.0.7:5000", "localhost:7070", nil, 403},
+		{"[fe80::1]:5000", "localhost:7070", nil, 403},
+		{"127.0.0.1:5000", "evil.example:7070", nil, 403},
+		{"127.0.0.1:5000", "localhost.evil.example", nil, 403},
+		{"127.0.0.1:5000", "127.0.0.1.evil.example", nil, 403},
+		{"127.0.0.1:5000", "10.0.0.7:7070", nil, 403},
+		{"127.0.0.1:5000", "0.0.0.0:7070", nil, 403},
+		{"127.0.0.1:5000", "", nil, 403},
+		{"127.0.0.1:5000", "localhost:7070", map[string]string{"Sec-Fetch-Site": "cross-site"}, 403},
+		{"127.0.0.1:5000", "localhost:7070", map[string]string{"Sec-Fetch-Site": "same-site"}, 403},
+		{"127.0.0.1:5000", "localhost:7070", map[string]string{"Sec-Fetch-Site": "same-origin", "Origin": "http://localhost:7070"}, 200},
+		{"127.0.0.1:5000", "localhost:7070", map[string]string{"Sec-Fetch-Site": "none"}, 200},
+		{"127.0.0.1:5000", "localhost:7070", map[string]string{"Origin": "http://localhost:3000"}, 403},
+		{"127.0.0.1:5000", "localhost:7070", map[string]string{"Origin": "https://evil.example"}, 403},
+		{"127.0.0.1:5000", "localhost:7070", map[string]string{"Origin": "null"}, 403},
+	} {
+		for _, path := range []string{"/v1/queues", "/livez", "/v1/nothing"} {
+			r := httptest.NewRequest("GET", path, nil)
+			r.RemoteAddr, r.Host = c.remote, c.host
+			for name, value := range c.header {
+				r.Header.Set(name, value)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			want := c.status
+			if want == 200 && path == "/v1/nothing" {
+				want = 404
+			}
+			if w.Code != want || (want == 403 && !strings.Contains(w.Body.String(), `"code":"cross_site"`)) {
+				t.Errorf("%s from %s with %v to %q: got %d, want %d", path, c.remote, c.header, c.host, w.Code, want)
+			}
+		}
+	}
+}
+
+func TestATokenOpensTheDoorToOtherMachines(t *testing.T) {
+	h := Handler(openBroker(t), Options{RootToken: token, Logger: quiet()})
+	for _, c := range []struct {
+		auth, site string
+		status     int
+	}{
+		{"Bearer " + token, "", 200}, {"Bearer " + token, "cross-site", 200}, {basic(token), "", 200}, {basic(token), "cross-site", 403}, {"", "", 401},
+	} {
+		r := httptest.NewRequest("GET", "/v1/queues", nil) // of 192.0.2.1 to example.com
+		r.Header.Set("Authorization", c.auth)
+		if c.site != "" {
+			r.Header.Set("Sec-Fetch-Site", c.site)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != c.status {
+			t.Errorf("%v: got %d", c, w.Code)
+		}
+	}
+}

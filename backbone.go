@@ -16,6 +16,15 @@ type Backbone interface {
 	// Repeating the same events with the same ids is safe.
 	Publish(ctx context.Context, events ...Event) ([]Published, error)
 
+	// Held returns a delayed event of a tenant that is not due yet, or
+	// CodeNotFound; CancelHeld takes it back. Its id is remembered on: the same
+	// event published again is a duplicate.
+	Held(ctx context.Context, tenant, id string) (Delayed, error)
+	CancelHeld(ctx context.Context, tenant, id string) error
+
+	// Route says which sinks an event of this address would reach now.
+	Route(ctx context.Context, tenant, topic, typ string) (Route, error)
+
 	// Queues is what is done with queues.
 	Queues() QueueService
 
@@ -44,8 +53,13 @@ type QueueService interface {
 	Delete(ctx context.Context, name string, ifEmpty bool) error
 
 	// Lease takes messages in fair turns. It answers at the first message, or
-	// with none at the end of the wait.
+	// with none at the end of the wait, or at once when the queue is paused.
 	Lease(ctx context.Context, name string, o LeaseOptions) ([]Message, error)
+
+	// LeaseAny leases from several queues, each with a weight of 1 to 1,000: of
+	// those that have messages, each is asked first in proportion to its weight.
+	// A queue without a Lease of its own in o uses its own lease time.
+	LeaseAny(ctx context.Context, weights map[string]int, o LeaseOptions) ([]Message, error)
 
 	// Ack ends leases with success, Retry for another attempt after each item's
 	// delay (or the queue's backoff), Bury for good. Extend prolongs them.
@@ -53,7 +67,97 @@ type QueueService interface {
 	Retry(ctx context.Context, name string, items ...Settlement) (SettleResult, error)
 	Bury(ctx context.Context, name string, items ...Settlement) (SettleResult, error)
 	Extend(ctx context.Context, name string, lease time.Duration, receipts ...string) (SettleResult, error)
+
+	// Release gives back at once all that was leased under a consumer's name,
+	// and says how many: what a consumer does that was restarted.
+	Release(ctx context.Context, name, consumer string) (int, error)
+
+	// Pause stops leasing; what is leased can be settled, and events still come
+	// in. Resume ends it. Neither is an error when nothing changes.
+	Pause(ctx context.Context, name string) error
+	Resume(ctx context.Context, name string) error
+
+	// Peek shows waiting messages in the order of serving (with several lanes:
+	// by turns over the lanes), of one tenant if it is not empty.
+	Peek(ctx context.Context, name, tenant string, limit int) ([]StoredMessage, error)
+
+	// Dead lists dead letters, oldest first, of one tenant if it is not empty.
+	Dead(ctx context.Context, name, tenant string, page Page) (dead []StoredMessage, next string, err error)
+
+	// Redrive makes dead letters wait again, their attempts from 0; DropDead
+	// removes them. Each does at most 1,000 a call and says what is left. An id
+	// that names no dead letter is CodeNotFound if it is the only one.
+	Redrive(ctx context.Context, name string, which DeadSelection) (done, left int, err error)
+	DropDead(ctx context.Context, name string, which DeadSelection) (done, left int, err error)
+
+	// Purge removes what waits or is delayed, of one tenant if it is not empty,
+	// and says how much, and what is left because it came in meanwhile.
+	Purge(ctx context.Context, name, tenant string) (done, left int, err error)
+
+	// Tenants lists tenants that hold anything or have settings, deepest first;
+	// of more than 10,000 the deepest of those examined.
+	Tenants(ctx context.Context, name string, page Page) (tenants []Tenant, next string, err error)
+	Tenant(ctx context.Context, name, tenant string) (Tenant, error)
+	PutTenant(ctx context.Context, name, tenant string, s TenantSettings) (Tenant, error)
+	DeleteTenant(ctx context.Context, name, tenant string) error
+
+	// Inject puts events into this queue alone, with the id, seq, prev and times
+	// that they have, and says how many.
+	Inject(ctx context.Context, name string, events ...Event) (int, error)
 }
+
+// Delayed is an event that waits until it is due.
+type Delayed struct {
+	Event
+	DueAt time.Time
+}
+
+// Route is what an address would reach.
+type Route struct {
+	Address string
+	Sinks   []Sink
+}
+
+// Sink is one place that takes events.
+type Sink struct {
+	Kind  Kind
+	Name  string
+	Match string
+	State string
+}
+
+// StoredMessage is a message that waits or is dead.
+type StoredMessage struct {
+	ID       string
+	Attempts int
+	Event    Event
+
+	Reason string    // of a dead letter
+	Error  string    // of a dead letter
+	DeadAt time.Time // of a dead letter
+}
+
+// DeadSelection selects dead letters: those with these ids, or all, of one tenant if it is not empty.
+type DeadSelection struct {
+	IDs    []string
+	All    bool
+	Tenant string
+}
+
+// Tenant is what a tenant has in a queue.
+type Tenant struct {
+	Name string
+	QueueCounts
+	Weight int // messages a turn
+	Limit  int // most messages leased; 0 for no limit
+	Oldest time.Time
+}
+
+// The states of a queue.
+const (
+	StateActive = "active"
+	StatePaused = "paused"
+)
 
 // Queue is a queue's definition and what it holds.
 type Queue struct {
@@ -81,6 +185,9 @@ type LeaseOptions struct {
 	Max   int           // messages; 1 if 0, at most MaxLeaseCount
 	Wait  time.Duration // for the first message; at most MaxWait
 	Lease time.Duration // the queue's if 0
+
+	AtMostOnce bool   // the messages are gone when they are given, and have no receipt; not in an ordered queue
+	Consumer   string // who asks, for Release; a name, or empty
 }
 
 // Settlement is one receipt to settle.

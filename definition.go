@@ -1,6 +1,9 @@
 package millrace
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Kind is what a definition defines.
 type Kind string
@@ -34,7 +37,20 @@ type Changes struct {
 type QueueSettings struct {
 	UID         string
 	Version     uint64 // of the definition; a lane that has settings of a later one keeps those
-	MaxAttempts int    // deliveries before a message is dead; 0 for no limit
+	MaxAttempts int    // deliveries before a message's attempts are spent; 0 for no limit
+
+	// Block keeps a message whose attempts are spent: it is tried again, for
+	// ever, after the delay that its retry names or, when its lease ended, after
+	// BlockDelay. Otherwise it goes to the dead letters.
+	Block      bool
+	BlockDelay time.Duration
+
+	Ordered       bool          // of one key, one message in flight; cannot change
+	Paused        bool          // nothing is leased
+	TenantLimit   int           // most messages leased per tenant; 0 for no limit
+	MaxLength     int           // most messages waiting per tenant; 0 for no limit
+	DropOldest    bool          // past MaxLength the tenant's oldest waiting message goes; otherwise the commit is refused
+	DeadRetention time.Duration // after which a dead letter goes; 0 for never
 }
 
 // Apply tells one lane of a version of the registry.

@@ -49,8 +49,10 @@ type Store interface {
 	// Step does up to max (at most 1,000 messages) of what is due in a lane, at
 	// or before now: leases that have ended go back to their own facet, or to
 	// the dead letters when their attempts are spent; retries whose delay is
-	// over go back to theirs. In the order of time; at one millisecond, retries
-	// before leases, each by uid; retries of one queue by seq; lease groups (a
+	// over go back to theirs; delayed events are handed out; dead letters whose
+	// retention is over go. In the order of time; at one millisecond, retries
+	// before delayed events, leases and dead letters, each by uid; retries and
+	// dead letters of one queue, and delayed events, by name; lease groups (a
 	// token and a deadline) by token, and their messages in the order in which
 	// they joined the group. What is left of a group stays due.
 	Step(ctx context.Context, lane int, now time.Time, max int) (Stepped, error)
@@ -120,11 +122,15 @@ const DefaultDedupeWindow = 10 * time.Minute
 
 // Stepped is the outcome of a step.
 type Stepped struct {
-	Expired  int           // leases that had ended
-	Returned int           // retries whose delay was over
-	Dead     int           // of the expired, those whose attempts were spent
-	More     bool          // something is still due
-	Due      time.Duration // until the lane's next due entry; 0 if it is overdue, negative if there is none
+	Expired   int // leases that had ended
+	Returned  int // retries whose delay was over
+	Dead      int // of the expired, those whose attempts were spent
+	Forgotten int // dead letters whose retention was over
+	// Events are delayed events that are due, to be routed and published From
+	// their names. They stay held and are handed out again after 10 s.
+	Events []HeldEvent
+	More   bool          // something is still due
+	Due    time.Duration // until the lane's next due entry; 0 if it is overdue, negative if there is none
 }
 
 // LaneStats are a lane's counters since the store was created, and its registry version.
@@ -134,6 +140,7 @@ type LaneStats struct {
 	Duplicates  int64
 	Unrouted    int64
 	Dropped     int64
+	Held        int64         // delayed events that wait
 	ClockOffset time.Duration // by which the lane's clock runs ahead of the machine's, after that went back
 }
 
@@ -144,6 +151,7 @@ func (s LaneStats) Plus(o LaneStats) LaneStats {
 	s.Duplicates += o.Duplicates
 	s.Unrouted += o.Unrouted
 	s.Dropped += o.Dropped
+	s.Held += o.Held
 	s.ClockOffset = max(s.ClockOffset, o.ClockOffset)
 	return s
 }

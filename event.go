@@ -27,6 +27,10 @@ type Event struct {
 	Data        []byte // JSON text if the content type is JSON, else any bytes; may be nil
 	Attributes  map[string]string
 
+	// How it is to be published; at most one of them. They are not stored.
+	Delay     time.Duration // from now
+	DeliverAt time.Time
+
 	RecordedAt time.Time
 	Seq        uint64
 	Prev       uint64 // the Seq of the key's event before; 0 for the first
@@ -58,6 +62,7 @@ func (e *Event) Faults(at string) []Fault {
 	if y := e.Time.Year(); !e.Time.IsZero() && (y < 1 || y > 9999) {
 		f.add("time", "must lie in the years 1 to 9999")
 	}
+	f.delay(e)
 	f.contentType(e.ContentType)
 	f.attributes(e.Attributes)
 	if len(e.Data) > 0 && e.IsJSON() && !json.Valid(e.Data) {
@@ -109,6 +114,15 @@ func (f *faults) add(field, message string) {
 		field = f.at
 	}
 	f.list = append(f.list, Fault{Location: field, Message: message})
+}
+
+func (f *faults) delay(e *Event) {
+	switch {
+	case e.Delay != 0 && !e.DeliverAt.IsZero():
+		f.add("deliver_at", "must not stand beside delay")
+	case e.Delay < 0 || e.Delay > MaxEventDelay:
+		f.add("delay", "must be between 0s and "+MaxEventDelay.String())
+	}
 }
 
 func (f *faults) name(field, s string) {

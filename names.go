@@ -2,6 +2,7 @@ package millrace
 
 import (
 	"strconv"
+	"time"
 	"unicode/utf8"
 )
 
@@ -20,6 +21,8 @@ const (
 	MaxLeaseCount  = 1000
 	MaxLeaseBytes  = 4 << 20
 	MaxReceipts    = 10000 // of one settlement
+	MaxWeight      = 1000
+	MaxEventDelay  = 366 * 24 * time.Hour
 )
 
 // NameFault says what is wrong with a name (of a queue, tenant, topic, type and

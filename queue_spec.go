@@ -61,6 +61,9 @@ const (
 	MaxAttempts = 10000
 	MaxDelay    = 30 * 24 * time.Hour
 	MaxWait     = 60 * time.Second
+
+	MaxRetention = 10 * 365 * 24 * time.Hour
+	MaxCount     = 1 << 30 // of a queue's limits
 )
 
 // Faults lists what is wrong with a definition, each located below the given prefix.
@@ -78,8 +81,31 @@ func (q *QueueSpec) Faults(at string) []Fault {
 	if q.MaxAttempts < 0 || q.MaxAttempts > MaxAttempts {
 		f.add("max_attempts", "must be between 0 and "+strconv.Itoa(MaxAttempts))
 	}
+	q.wayFaults(&f)
 	q.laterFaults(&f)
 	return f.list
+}
+
+// wayFaults checks the ways of a queue and its limits.
+func (q *QueueSpec) wayFaults(f *faults) {
+	if q.OnExhausted != ExhaustedDead && q.OnExhausted != ExhaustedBlock {
+		f.add("on_exhausted", "must be dead or block")
+	}
+	if q.Overflow != OverflowReject && q.Overflow != OverflowDropOldest {
+		f.add("overflow", "must be reject or drop_oldest")
+	}
+	if q.Ordered && q.Overflow == OverflowDropOldest {
+		f.add("overflow", "must be reject in an ordered queue: a dropped message would be a gap")
+	}
+	f.count("tenant_limit", q.TenantLimit)
+	f.count("max_length", q.MaxLength)
+	f.duration("dead_retention", q.DeadRetention, 0, MaxRetention)
+}
+
+func (f *faults) count(field string, n int) {
+	if n < 0 || n > MaxCount {
+		f.add(field, "must be between 0 and "+strconv.Itoa(MaxCount))
+	}
 }
 
 // laterFaults refuses what a queue cannot do yet, rather than accept it and not do it.
@@ -89,13 +115,7 @@ func (q *QueueSpec) laterFaults(f *faults) {
 			f.add(field, "is not available in this version")
 		}
 	}
-	later("on_exhausted", q.OnExhausted != ExhaustedDead)
-	later("ordered", q.Ordered)
 	later("tracked", q.Tracked)
-	later("tenant_limit", q.TenantLimit != 0)
-	later("max_length", q.MaxLength != 0)
-	later("overflow", q.Overflow != OverflowReject)
-	later("dead_retention", q.DeadRetention != 0)
 	later("retention", q.Retention != 24*time.Hour)
 	later("error_retention", q.ErrorRetention != 7*24*time.Hour)
 	later("redact", len(q.Redact) > 0)

@@ -28,7 +28,7 @@ type Token [16]byte
 // Receipt names one lease of one message. It is spent by the first settlement
 // and superseded when the lease ends.
 type Receipt struct {
-	Seq     uint64
+	Name    uint64 // of the message in its lane
 	Attempt int
 	Token   Token
 }
@@ -38,7 +38,7 @@ var receiptEncoding = base64.RawURLEncoding.Strict()
 // String is the receipt's text: opaque to its holder.
 func (r Receipt) String() string {
 	var b [26]byte
-	binary.BigEndian.PutUint64(b[:8], r.Seq)
+	binary.BigEndian.PutUint64(b[:8], r.Name)
 	binary.BigEndian.PutUint16(b[8:10], uint16(min(r.Attempt, 1<<16-1)))
 	copy(b[10:], r.Token[:])
 	return receiptEncoding.EncodeToString(b[:])
@@ -54,7 +54,7 @@ func ParseReceipt(s string) (r Receipt, ok bool) {
 	if _, err := receiptEncoding.Decode(b[:], []byte(s)); err != nil {
 		return Receipt{}, false
 	}
-	r.Seq = binary.BigEndian.Uint64(b[:8])
+	r.Name = binary.BigEndian.Uint64(b[:8])
 	r.Attempt = int(binary.BigEndian.Uint16(b[8:10]))
 	copy(r.Token[:], b[10:])
 	return r, true
@@ -62,15 +62,15 @@ func ParseReceipt(s string) (r Receipt, ok bool) {
 
 var messageEncoding = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPadding(base32.NoPadding)
 
-// MessageID is the name of a message for life: its seq as a text that sorts by it.
-func MessageID(seq uint64) string {
+// MessageID is the name of a message for life, as a text that sorts by it.
+func MessageID(name uint64) string {
 	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], seq)
+	binary.BigEndian.PutUint64(b[:], name)
 	return messageEncoding.EncodeToString(b[:])
 }
 
 // ParseMessageID reads a message's name.
-func ParseMessageID(s string) (seq uint64, ok bool) {
+func ParseMessageID(s string) (name uint64, ok bool) {
 	b, err := messageEncoding.DecodeString(s)
 	if err != nil || len(b) != 8 || MessageID(binary.BigEndian.Uint64(b)) != s {
 		return 0, false

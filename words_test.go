@@ -130,7 +130,7 @@ func TestTheBackoffDoublesUpToItsMost(t *testing.T) {
 }
 
 func TestAReceiptSurvivesItsText(t *testing.T) {
-	want := millrace.Receipt{Seq: 1<<53 - 1, Attempt: 7, Token: millrace.Token{1, 2, 255}}
+	want := millrace.Receipt{Name: 1<<53 - 1, Attempt: 7, Token: millrace.Token{1, 2, 255}}
 	got, ok := millrace.ParseReceipt(want.String())
 	if !ok || got != want {
 		t.Errorf("got %v %v, want %v", got, ok, want)
@@ -138,7 +138,7 @@ func TestAReceiptSurvivesItsText(t *testing.T) {
 }
 
 func FuzzParseReceipt(f *testing.F) {
-	f.Add(millrace.Receipt{Seq: 9, Attempt: 1}.String())
+	f.Add(millrace.Receipt{Name: 9, Attempt: 1}.String())
 	f.Add("q5J")
 	f.Add(strings.Repeat("_", 35))
 	f.Fuzz(func(t *testing.T, s string) {
@@ -179,7 +179,7 @@ func TestWhatAQueueCannotDoYetIsRefused(t *testing.T) {
 	if got := spec.Faults(""); len(got) != 0 {
 		t.Fatalf("the default has faults: %v", got)
 	}
-	spec.Ordered, spec.TenantLimit, spec.Lease = true, 3, time.Millisecond
+	spec.Tracked, spec.Redact, spec.Lease = true, []string{"/a"}, time.Millisecond
 	if got := spec.Faults(""); len(got) != 3 {
 		t.Errorf("got %v, want 3 faults", got)
 	}

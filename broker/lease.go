@@ -2,9 +2,11 @@ package broker
 
 import (
 	"context"
-	"crypto/rand"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,24 +17,74 @@ import (
 
 // Lease takes messages in fair turns; see millrace.QueueService.
 func (s Queues) Lease(ctx context.Context, name string, o millrace.LeaseOptions) ([]millrace.Message, error) {
+	return s.LeaseAny(ctx, map[string]int{name: 1}, o)
+}
+
+// LeaseAny leases from several queues by weight; see millrace.QueueService.
+func (s Queues) LeaseAny(ctx context.Context, weights map[string]int, o millrace.LeaseOptions) ([]millrace.Message, error) {
 	if err := s.b.gate.enter(); err != nil {
 		return nil, err
 	}
 	defer s.b.gate.leave()
-	if err := leaseFaults(&o); err != nil {
+	if err := leaseFaults(weights, &o); err != nil {
 		return nil, err
 	}
-	q, err := s.b.registry.queue(ctx, name)
-	if err != nil {
+	queues, err := s.open(ctx, weights, &o)
+	if err != nil || len(queues) == 0 {
 		return nil, err
-	}
-	if o.Lease == 0 {
-		o.Lease = q.spec.Lease
 	}
 	if o.Wait == 0 {
-		return s.lookEverywhere(ctx, q, o)
+		for _, q := range byWeight(queues, weights) {
+			messages, err := s.lookEverywhere(ctx, q, o)
+			if err != nil || len(messages) > 0 {
+				return messages, err
+			}
+		}
+		return nil, nil
 	}
-	return s.wait(ctx, q, o)
+	return s.wait(ctx, queues, weights, o)
+}
+
+// open finds the queues that are not paused.
+func (s Queues) open(ctx context.Context, weights map[string]int, o *millrace.LeaseOptions) ([]*queue, error) {
+	queues := make([]*queue, 0, len(weights))
+	for name := range weights {
+		q, err := s.b.registry.queue(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if o.AtMostOnce && q.spec.Ordered {
+			return nil, millrace.Invalid([]millrace.Fault{{Location: "lease", Message: "must not be 0s on an ordered queue"}})
+		}
+		if !q.paused {
+			queues = append(queues, q)
+		}
+	}
+	return queues, nil
+}
+
+// byWeight shuffles queues: each is first as often as its weight says, and so on
+// for those that are left.
+func byWeight(queues []*queue, weights map[string]int) []*queue {
+	if len(queues) == 1 {
+		return queues
+	}
+	rest := slices.Clone(queues)
+	order := make([]*queue, 0, len(rest))
+	for len(rest) > 0 {
+		total := 0
+		for _, q := range rest {
+			total += weights[q.name]
+		}
+		i, at := 0, rand.IntN(total)
+		for at >= weights[rest[i].name] {
+			at -= weights[rest[i].name]
+			i++
+		}
+		order = append(order, rest[i])
+		rest = slices.Delete(rest, i, i+1)
+	}
+	return order
 }
 
 // lookEverywhere looks once, also where nothing was when somebody last looked:
@@ -49,13 +101,21 @@ func (s Queues) lookEverywhere(ctx context.Context, q *queue, o millrace.LeaseOp
 	return messages, err
 }
 
-func leaseFaults(o *millrace.LeaseOptions) error {
+func leaseFaults(weights map[string]int, o *millrace.LeaseOptions) error {
 	if o.Max == 0 {
 		o.Max = 1
 	}
 	var faults []millrace.Fault
 	add := func(field, message string) {
 		faults = append(faults, millrace.Fault{Location: field, Message: message})
+	}
+	if len(weights) == 0 || len(weights) > millrace.MaxPage {
+		add("queues", "must be 1 to "+strconv.Itoa(millrace.MaxPage))
+	}
+	for name, weight := range weights {
+		if weight < 1 || weight > millrace.MaxWeight {
+			add("queues."+name, "must be between 1 and "+strconv.Itoa(millrace.MaxWeight))
+		}
 	}
 	if o.Max < 1 || o.Max > millrace.MaxLeaseCount {
 		add("max", "must be between 1 and "+strconv.Itoa(millrace.MaxLeaseCount))
@@ -66,22 +126,35 @@ func leaseFaults(o *millrace.LeaseOptions) error {
 	if o.Lease != 0 && (o.Lease < millrace.MinLease || o.Lease > millrace.MaxLease) {
 		add("lease", "must be between "+millrace.MinLease.String()+" and "+millrace.MaxLease.String())
 	}
+	if o.AtMostOnce && (o.Lease != 0 || o.Consumer != "") {
+		add("lease", "must not be given, nor a consumer, with at most once")
+	}
+	if m := millrace.NameFault(o.Consumer); o.Consumer != "" && m != "" {
+		add("consumer", m)
+	}
 	return millrace.Invalid(faults)
 }
 
 // wait looks, and looks again whenever it is woken, until it finds something,
-// the wait is over, or the queue is gone.
-func (s Queues) wait(ctx context.Context, q *queue, o millrace.LeaseOptions) (messages []millrace.Message, err error) {
-	room := s.b.waiting
-	w := room.enter(q.uid)
+// the wait is over, or the node stops.
+func (s Queues) wait(ctx context.Context, queues []*queue, weights map[string]int, o millrace.LeaseOptions) ([]millrace.Message, error) {
+	uids := make([]string, len(queues))
+	for i, q := range queues {
+		uids[i] = q.uid
+	}
+	w := s.b.waiting.enter(uids...)
 	more := false
-	defer func() { room.leave(q.uid, w, more) }()
+	defer func() { s.b.waiting.leave(w, more) }()
 	over := time.NewTimer(o.Wait)
 	defer over.Stop()
 	for {
-		messages, more, err = s.look(ctx, q, o)
-		if err != nil || len(messages) > 0 {
-			return messages, err
+		for _, q := range byWeight(queues, weights) {
+			var messages []millrace.Message
+			var err error
+			messages, more, err = s.look(ctx, q, o)
+			if err != nil || len(messages) > 0 {
+				return messages, err
+			}
 		}
 		select {
 		case <-w.woken:
@@ -133,12 +206,16 @@ func (s Queues) look(ctx context.Context, q *queue, o millrace.LeaseOptions) (fo
 type taken struct {
 	millrace.Leased
 	token millrace.Token
+	once  bool // the messages are gone: there is nothing to settle
 }
 
 // visit leases in one lane.
 func (s Queues) visit(ctx context.Context, q *queue, v visit, o millrace.LeaseOptions) (taken, error) {
-	l := millrace.Lease{Queue: q.uid, Max: v.max, MaxBytes: millrace.MaxLeaseBytes, For: o.Lease}
-	if _, err := rand.Read(l.Token[:]); err != nil {
+	l := millrace.Lease{Queue: q.uid, Max: v.max, MaxBytes: millrace.MaxLeaseBytes, For: o.Lease, Consumer: o.Consumer}
+	if l.For == 0 && !o.AtMostOnce {
+		l.For = q.spec.Lease
+	}
+	if _, err := crand.Read(l.Token[:]); err != nil {
 		return taken{}, fmt.Errorf("make token: %w", err)
 	}
 	var leased millrace.Leased
@@ -152,7 +229,7 @@ func (s Queues) visit(ctx context.Context, q *queue, v visit, o millrace.LeaseOp
 	}
 	s.b.waiting.learn(q.uid, v, len(leased.Messages), leased.Tenants)
 	s.b.reaper.note(v.lane, leased.Due)
-	return taken{leased, l.Token}, nil
+	return taken{leased, l.Token, o.AtMostOnce}, nil
 }
 
 // inLane does something with a queue in a lane. A lane that does not know the
@@ -183,10 +260,12 @@ func (s Queues) messages(q *queue, l taken) ([]millrace.Message, error) {
 			return out, fmt.Errorf("read event %d of queue %s: %w", m.Seq, q.name, err)
 		}
 		e.Seq, e.Prev, e.RecordedAt = m.Seq, m.Prev, m.RecordedAt
-		out = append(out, millrace.Message{
-			ID: millrace.MessageID(m.Seq), Queue: q.name, Attempt: m.Attempt, LeasedUntil: l.Until, Event: e,
-			Receipt: millrace.Receipt{Seq: m.Seq, Attempt: m.Attempt, Token: l.token}.String(),
-		})
+		message := millrace.Message{ID: millrace.MessageID(m.Name), Queue: q.name, Attempt: m.Attempt, Event: e}
+		if !l.once {
+			message.LeasedUntil = l.Until
+			message.Receipt = millrace.Receipt{Name: m.Name, Attempt: m.Attempt, Token: l.token}.String()
+		}
+		out = append(out, message)
 	}
 	return out, nil
 }

@@ -98,7 +98,7 @@ func (b *Broker) acceptOne(p *publication, i int, e millrace.Event, now time.Tim
 	case given:
 		lane = millrace.LaneOf(millrace.Hash(e.Tenant, e.ID), b.identity.Lanes)
 	}
-	c := millrace.CommitEvent{Tenant: e.Tenant, Topic: e.Topic, Key: e.Key, Remembered: given}
+	c := millrace.CommitEvent{Tenant: e.Tenant, Topic: e.Topic, Key: e.Key, Remembered: given, ID: e.ID, Delay: delayOf(&e, now)}
 	if given {
 		c.Digest = millrace.DigestOf(&e)
 	}
@@ -107,6 +107,14 @@ func (b *Broker) acceptOne(p *publication, i int, e millrace.Event, now time.Tim
 	p.results[i] = millrace.Published{ID: e.ID, HasKey: e.Key != ""}
 	p.lanes[lane] = append(p.lanes[lane], i)
 	return nil
+}
+
+// delayOf is how long an event is to be held.
+func delayOf(e *millrace.Event, now time.Time) time.Duration {
+	if !e.DeliverAt.IsZero() {
+		return max(0, e.DeliverAt.Sub(now))
+	}
+	return e.Delay
 }
 
 // commit commits each lane's events; lanes do not wait for each other.
@@ -155,7 +163,7 @@ func (b *Broker) commitPart(ctx context.Context, p *publication, lane int, index
 			continue
 		}
 		if err != nil {
-			return 0, err
+			return 0, b.named(refused, err)
 		}
 		p.record(indexes[:n], done)
 		b.reaper.note(lane, done.Due)
@@ -164,13 +172,30 @@ func (b *Broker) commitPart(ctx context.Context, p *publication, lane int, index
 	return 0, millrace.Errorf(millrace.CodeUnavailable, "the definitions keep changing; try again")
 }
 
+// named tells a caller the name of the queue that has no room, in place of its uid.
+func (b *Broker) named(refused *millrace.Error, err error) error {
+	if refused == nil || refused.Code != millrace.CodeFull {
+		return err
+	}
+	for _, q := range b.registry.now().queues {
+		if q.uid == refused.Sink {
+			full := millrace.Errorf(millrace.CodeFull, "queue %s has no room for more of this tenant", q.name)
+			full.Sink = q.name
+			return full
+		}
+	}
+	return err
+}
+
 // route makes the commit of the first events that fit in one, as a house routes them.
 func (p *publication) route(h *house, indexes []int) (millrace.Commit, int) {
 	c := millrace.Commit{Version: h.version, Events: make([]millrace.CommitEvent, 0, len(indexes))}
 	appends := 0
 	for n, i := range indexes {
 		e := p.events[i]
-		e.Queues = h.router.route(&p.routed[i])
+		if e.Delay == 0 {
+			e.Queues = h.router.route(&p.routed[i])
+		}
 		if appends += len(e.Queues); appends > maxAppends && n > 0 {
 			return c, n
 		}
@@ -183,7 +208,7 @@ func (p *publication) record(indexes []int, done millrace.Committed) {
 	for j, i := range indexes {
 		s := done.Stamps[j]
 		r := &p.results[i]
-		r.Seq, r.Prev, r.Sinks, r.Duplicate = s.Seq, s.Prev, s.Sinks, s.Duplicate
+		r.Seq, r.Prev, r.Sinks, r.Duplicate, r.DueAt = s.Seq, s.Prev, s.Sinks, s.Duplicate, s.DueAt
 	}
 }
 

@@ -1,11 +1,11 @@
 package broker
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/millrace-dev/millrace"
@@ -27,6 +27,9 @@ func (s Queues) Put(ctx context.Context, name string, spec millrace.QueueSpec) (
 	defer s.b.gate.leave()
 	if err := queueFaults(name, &spec); err != nil {
 		return q, false, err
+	}
+	if spec.Redact == nil {
+		spec.Redact = []string{}
 	}
 	for range maxReroutes {
 		d, isNew, err := s.define(ctx, name, spec)
@@ -53,43 +56,84 @@ func queueFaults(name string, spec *millrace.QueueSpec) error {
 // define writes a definition over the one that is there and tells every lane.
 // The same definition again is not written, but told again.
 func (s Queues) define(ctx context.Context, name string, spec millrace.QueueSpec) (*queue, bool, error) {
-	r := s.b.registry
-	h, err := r.reload(ctx)
+	h, err := s.b.registry.reload(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	text, err := json.Marshal(spec)
-	if err != nil {
-		return nil, false, fmt.Errorf("write the definition of queue %s: %w", name, err)
-	}
-	d := millrace.Definition{Kind: millrace.KindQueue, Name: name, Spec: text}
 	old, exists := h.queues[name]
 	switch {
-	case exists && bytes.Equal(old.definition.Spec, text):
-		d = old.definition
+	case exists && reflect.DeepEqual(old.spec, spec):
+		return old, false, s.tell(ctx, old)
 	case exists:
 		if err := immutable(&old.spec, &spec); err != nil {
 			return nil, false, err
 		}
-		d.UID = old.uid
-		d, err = s.b.engine.Define(ctx, d, old.definition.Version)
-	default:
-		if d.UID, err = newUID(); err == nil {
-			d, err = s.b.engine.Define(ctx, d, 0)
-		}
+		q, err := s.write(ctx, old, queueRecord{QueueSpec: spec, Version: old.version + 1, Paused: old.paused})
+		return q, false, err
 	}
+	uid, err := newUID()
 	if err != nil {
 		return nil, false, err
+	}
+	q, err := s.write(ctx, &queue{name: name, uid: uid}, queueRecord{QueueSpec: spec, Version: 1})
+	return q, true, err
+}
+
+// write replaces a queue's record in the registry and tells every lane.
+func (s Queues) write(ctx context.Context, old *queue, record queueRecord) (*queue, error) {
+	text, err := json.Marshal(record)
+	if err != nil {
+		return nil, fmt.Errorf("write the definition of queue %s: %w", old.name, err)
+	}
+	d := millrace.Definition{Kind: millrace.KindQueue, Name: old.name, UID: old.uid, Spec: text}
+	if d, err = s.b.engine.Define(ctx, d, old.definition.Version); err != nil {
+		return nil, err
 	}
 	q, err := newQueue(d)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	if err := r.applyEverywhere(ctx, millrace.Apply{Version: d.Version, Queues: []millrace.QueueSettings{q.settings()}}); err != nil {
-		return nil, false, err
+	return q, s.tell(ctx, q)
+}
+
+// tell tells every lane of a queue, and this node.
+func (s Queues) tell(ctx context.Context, q *queue) error {
+	a := millrace.Apply{Version: q.definition.Version, Queues: []millrace.QueueSettings{q.settings()}}
+	if err := s.b.registry.applyEverywhere(ctx, a); err != nil {
+		return err
 	}
-	_, err = r.reload(ctx)
-	return q, !exists, err
+	_, err := s.b.registry.reload(ctx)
+	return err
+}
+
+// Pause stops leasing; see millrace.QueueService.
+func (s Queues) Pause(ctx context.Context, name string) error { return s.setPaused(ctx, name, true) }
+
+// Resume ends a pause; see millrace.QueueService.
+func (s Queues) Resume(ctx context.Context, name string) error { return s.setPaused(ctx, name, false) }
+
+func (s Queues) setPaused(ctx context.Context, name string, paused bool) error {
+	if err := s.b.gate.enter(); err != nil {
+		return err
+	}
+	defer s.b.gate.leave()
+	for range maxReroutes {
+		if _, err := s.b.registry.reload(ctx); err != nil {
+			return err
+		}
+		q, err := s.b.registry.queue(ctx, name)
+		if err != nil {
+			return err
+		}
+		if q.paused == paused {
+			return s.tell(ctx, q)
+		}
+		_, err = s.write(ctx, q, queueRecord{QueueSpec: q.spec, Version: q.version, Paused: paused})
+		if millrace.CodeOf(err) != millrace.CodeChanged {
+			return err
+		}
+	}
+	return millrace.Errorf(millrace.CodeUnavailable, "the definition keeps changing; try again")
 }
 
 func immutable(old, spec *millrace.QueueSpec) error {
@@ -139,7 +183,7 @@ func (s Queues) List(ctx context.Context, page millrace.Page) ([]millrace.Queue,
 
 // describe gathers what a queue holds in all lanes.
 func (s Queues) describe(ctx context.Context, q *queue) (millrace.Queue, error) {
-	out := millrace.Queue{Name: q.name, Version: q.definition.Revision, State: "active", Spec: q.spec}
+	out := millrace.Queue{Name: q.name, Version: q.version, State: q.state(), Spec: q.spec}
 	for lane := range s.b.identity.Lanes {
 		stats, err := s.b.engine.Stats(ctx, lane, q.uid)
 		if err != nil {

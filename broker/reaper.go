@@ -24,6 +24,7 @@ type reaper struct {
 	self   string
 	log    *slog.Logger
 	nudged chan struct{}
+	held   func(ctx context.Context, lane int, due []millrace.HeldEvent) // takes delayed events that are due
 
 	mu      sync.Mutex
 	next    []time.Time // by lane, when its next entry is due
@@ -151,6 +152,9 @@ func (r *reaper) stepDue(ctx context.Context, now time.Time) {
 // step does what is due in a lane and notes when to come back.
 func (r *reaper) step(ctx context.Context, lane int) {
 	s, err := r.engine.Step(ctx, lane, time.Time{}, stepSize)
+	if len(s.Events) > 0 {
+		r.held(ctx, lane, s.Events)
+	}
 	switch {
 	case err != nil && ctx.Err() != nil:
 	case err != nil:
@@ -161,7 +165,7 @@ func (r *reaper) step(ctx context.Context, lane int) {
 	default:
 		r.note(lane, s.Due)
 	}
-	if s.Expired+s.Returned > 0 {
-		r.log.Debug("stepped", "lane", lane, "expired", s.Expired, "returned", s.Returned, "dead", s.Dead)
+	if s.Expired+s.Returned+s.Forgotten+len(s.Events) > 0 {
+		r.log.Debug("stepped", "lane", lane, "expired", s.Expired, "returned", s.Returned, "dead", s.Dead, "forgotten", s.Forgotten, "due", len(s.Events))
 	}
 }

@@ -37,8 +37,17 @@ type house struct {
 type queue struct {
 	definition millrace.Definition
 	name, uid  string
+	version    int // how often it was defined
+	paused     bool
 	spec       millrace.QueueSpec
 	match      *millrace.Match
+}
+
+// queueRecord is the stored form of a queue's definition.
+type queueRecord struct {
+	millrace.QueueSpec
+	Version int  `json:"version"`
+	Paused  bool `json:"paused,omitempty"`
 }
 
 func newRegistry(e millrace.Engine, lanes int, log *slog.Logger) *registry {
@@ -128,10 +137,11 @@ func (h *house) take(d millrace.Definition) error {
 }
 
 func newQueue(d millrace.Definition) (*queue, error) {
-	q := &queue{definition: d, name: d.Name, uid: d.UID, spec: millrace.DefaultQueueSpec("")}
-	if err := json.Unmarshal(d.Spec, &q.spec); err != nil {
+	record := queueRecord{QueueSpec: millrace.DefaultQueueSpec(""), Version: 1}
+	if err := json.Unmarshal(d.Spec, &record); err != nil {
 		return nil, fmt.Errorf("read the definition of queue %s: %w", d.Name, err)
 	}
+	q := &queue{definition: d, name: d.Name, uid: d.UID, version: record.Version, paused: record.Paused, spec: record.QueueSpec}
 	var err error
 	if q.match, err = millrace.CompileMatch(q.spec.Match); err != nil {
 		return nil, fmt.Errorf("read the definition of queue %s: %w", d.Name, err)
@@ -139,8 +149,22 @@ func newQueue(d millrace.Definition) (*queue, error) {
 	return q, nil
 }
 
+// settings is what the lanes must know of the queue.
 func (q *queue) settings() millrace.QueueSettings {
-	return millrace.QueueSettings{UID: q.uid, Version: q.definition.Version, MaxAttempts: q.spec.MaxAttempts}
+	return millrace.QueueSettings{
+		UID: q.uid, Version: q.definition.Version,
+		MaxAttempts: q.spec.MaxAttempts, Block: q.spec.OnExhausted == millrace.ExhaustedBlock, BlockDelay: q.spec.BackoffMax,
+		Ordered: q.spec.Ordered, Paused: q.paused, TenantLimit: q.spec.TenantLimit,
+		MaxLength: q.spec.MaxLength, DropOldest: q.spec.Overflow == millrace.OverflowDropOldest,
+		DeadRetention: q.spec.DeadRetention,
+	}
+}
+
+func (q *queue) state() string {
+	if q.paused {
+		return millrace.StatePaused
+	}
+	return millrace.StateActive
 }
 
 // queue finds a queue by name; one that this node has not heard of yet is

@@ -1,6 +1,9 @@
 package broker
 
 import (
+	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/millrace-dev/millrace"
@@ -63,4 +66,35 @@ func (r *router) find(topic, address string) []string {
 		}
 	}
 	return uids
+}
+
+// Route says which sinks an event of this address would reach now.
+func (b *Broker) Route(ctx context.Context, tenant, topic, typ string) (millrace.Route, error) {
+	if err := b.gate.enter(); err != nil {
+		return millrace.Route{}, err
+	}
+	defer b.gate.leave()
+	if tenant == "" {
+		tenant = millrace.DefaultTenant
+	}
+	var faults []millrace.Fault
+	for _, f := range [...][2]string{{"tenant", tenant}, {"topic", topic}, {"type", typ}} {
+		if m := millrace.NameFault(f[1]); m != "" {
+			faults = append(faults, millrace.Fault{Location: f[0], Message: m})
+		}
+	}
+	if err := millrace.Invalid(faults); err != nil {
+		return millrace.Route{}, err
+	}
+	h, err := b.registry.reload(ctx)
+	if err != nil {
+		return millrace.Route{}, err
+	}
+	out := millrace.Route{Address: millrace.Address(tenant, topic, typ), Sinks: []millrace.Sink{}}
+	for _, name := range slices.Sorted(maps.Keys(h.queues)) {
+		if q := h.queues[name]; q.match.Matches(out.Address) {
+			out.Sinks = append(out.Sinks, millrace.Sink{Kind: millrace.KindQueue, Name: name, Match: q.spec.Match, State: q.state()})
+		}
+	}
+	return out, nil
 }

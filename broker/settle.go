@@ -104,12 +104,12 @@ func (s Queues) sort(q *queue, verb millrace.Verb, items []millrace.Settlement, 
 			out.Lost = append(out.Lost, item.Receipt)
 			continue
 		}
-		lane := millrace.LaneOfSeq(r.Seq, s.b.identity.Lanes)
+		lane := millrace.LaneOfSeq(r.Name, s.b.identity.Lanes)
 		if g := open[lane]; g == nil || len(g.items) == millrace.MaxLeaseCount {
 			open[lane] = &laneItems{lane: lane}
 			groups = append(groups, open[lane])
 		}
-		one := millrace.SettleItem{Seq: r.Seq, Token: r.Token, Error: cut(item.Error)}
+		one := millrace.SettleItem{Name: r.Name, Token: r.Token, Error: cut(item.Error)}
 		if verb == millrace.Retry {
 			one.Delay = delay(q, item.Delay, r.Attempt)
 		}

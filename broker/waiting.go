@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -36,7 +37,10 @@ type laneState struct {
 }
 
 // waiter is one lease that waits. Its channel holds at most one wake-up.
-type waiter struct{ woken chan struct{} }
+type waiter struct {
+	woken  chan struct{}
+	queues []string // uids it waits for
+}
 
 func newWaitingRoom(lanes int) *waitingRoom {
 	return &waitingRoom{lanes: lanes, queues: map[string]*waitingQueue{}}
@@ -55,13 +59,16 @@ func (r *waitingRoom) queue(uid string) *waitingQueue {
 	return q
 }
 
-// enter adds a waiter. It must enter before it looks, so that no hint falls between.
-func (r *waitingRoom) enter(uid string) *waiter {
+// enter adds a waiter for some queues. It must enter before it looks, so that
+// no hint falls between.
+func (r *waitingRoom) enter(uids ...string) *waiter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w := &waiter{woken: make(chan struct{}, 1)}
-	q := r.queue(uid)
-	q.waiters = append(q.waiters, w)
+	w := &waiter{woken: make(chan struct{}, 1), queues: uids}
+	for _, uid := range uids {
+		q := r.queue(uid)
+		q.waiters = append(q.waiters, w)
+	}
 	if r.closed {
 		w.wake()
 	}
@@ -69,24 +76,21 @@ func (r *waitingRoom) enter(uid string) *waiter {
 }
 
 // leave removes a waiter; a wake-up that it did not use, or a sign that there is
-// more, goes to the next.
-func (r *waitingRoom) leave(uid string, w *waiter, more bool) {
+// more, goes to the next of each queue.
+func (r *waitingRoom) leave(w *waiter, more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	q := r.queue(uid)
-	for i, other := range q.waiters {
-		if other == w {
-			q.waiters = append(q.waiters[:i], q.waiters[i+1:]...)
-			break
-		}
-	}
 	select {
 	case <-w.woken:
 		more = true
 	default:
 	}
-	if more {
-		q.wakeOne()
+	for _, uid := range w.queues {
+		q := r.queue(uid)
+		q.waiters = slices.DeleteFunc(q.waiters, func(other *waiter) bool { return other == w })
+		if more {
+			q.wakeOne()
+		}
 	}
 }
 

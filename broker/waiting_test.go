@@ -21,7 +21,7 @@ func TestAHintWakesOneWaiterInTheOrderTheyCame(t *testing.T) {
 	if !woken(first) || woken(second) {
 		t.Error("the first one alone should be awake")
 	}
-	r.leave("q", first, true)
+	r.leave(first, true)
 	if !woken(second) {
 		t.Error("a waiter that says there is more wakes the next")
 	}
@@ -31,7 +31,7 @@ func TestAWakeUpThatIsNotUsedGoesToTheNext(t *testing.T) {
 	r := newWaitingRoom(1)
 	first, second := r.enter("q"), r.enter("q")
 	r.hint("q", 0)
-	r.leave("q", first, false) // it gave up without looking
+	r.leave(first, false) // it gave up without looking
 	if !woken(second) {
 		t.Error("the wake-up is lost")
 	}

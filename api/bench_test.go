@@ -40,7 +40,7 @@ func benchMessages() []millrace.Message {
 	messages := make([]millrace.Message, len(events))
 	for i, e := range events {
 		messages[i] = millrace.Message{
-			ID: millrace.MessageID(uint64(i)), Queue: "emails", Receipt: millrace.Receipt{Seq: uint64(i)}.String(),
+			ID: millrace.MessageID(uint64(i)), Queue: "emails", Receipt: millrace.Receipt{Name: uint64(i)}.String(),
 			Attempt: 1, LeasedUntil: e.Time, Event: e,
 		}
 	}
@@ -73,7 +73,7 @@ func BenchmarkDecodeMessages(b *testing.B) {
 func BenchmarkDecodeSettle(b *testing.B) {
 	items := make([]millrace.Settlement, 1000)
 	for i := range items {
-		items[i].Receipt = millrace.Receipt{Seq: uint64(i)}.String()
+		items[i].Receipt = millrace.Receipt{Name: uint64(i)}.String()
 	}
 	body := AppendSettle(nil, items)
 	b.SetBytes(int64(len(body)))

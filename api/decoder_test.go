@@ -83,9 +83,11 @@ var publishFaults = []faultCase{
 	{"times", `[{"type":"a","time":"yesterday"},{"type":"a","time":"2026-11-15"}]`, invalid, []string{
 		"body[0].time must be a time as in RFC 3339", "body[1].time must be a time as in RFC 3339",
 	}},
-	{"delays", `[{"type":"a","delay":"-1s"},{"type":"a","delay":"1m"},{"type":"a","deliver_at":"2026-11-15T01:13:00Z"}]`, invalid, []string{
-		`body[0].delay must be a duration such as "1m30s"`, "body[1].delay is not available in this version", "body[2].deliver_at is not available in this version",
+	{"delays", `[{"type":"a","delay":"-1s"},{"type":"a","delay":"367d"},{"type":"a","deliver_at":"tomorrow"},{"type":"a","delay":60}]`, invalid, []string{
+		`body[0].delay must be a duration such as "1m30s"`, "body[1].delay must be between 0s and 366d",
+		"body[2].deliver_at must be a time as in RFC 3339", "body[3].delay must be a string",
 	}},
+	{"delay and time", `[{"type":"a"},{"type":"a","delay":"1m","deliver_at":"2026-11-15T01:13:00Z"}]`, invalid, []string{"body[1].deliver_at must not be given with delay"}},
 	{"both delays", `{"type":"a","delay":"0s","deliver_at":"x"}`, invalid, []string{
 		"body.deliver_at must be a time as in RFC 3339", "body.deliver_at must not be given with delay",
 	}},
@@ -164,8 +166,17 @@ func TestABadQueueIsRefusedWithEveryFault(t *testing.T) {
 			"body.lease must be between 100ms and 12h0m0s",
 		}},
 		{"huge", `{"match":"x","max_length":92233720368547758080}`, invalid, []string{"body.max_length must be between 0 and 9007199254740991"}},
-		{"later", `{"match":"x","ordered":true,"redact":["/a"],"retention":"1h"}`, invalid, []string{
-			"body.ordered is not available in this version", "body.retention is not available in this version", "body.redact is not available in this version",
+		{"later", `{"match":"x","tracked":true,"redact":["/a"],"retention":"1h","error_retention":"1h"}`, invalid, []string{
+			"body.tracked is not available in this version", "body.retention is not available in this version",
+			"body.error_retention is not available in this version", "body.redact is not available in this version",
+		}},
+		{"ways", `{"match":"x","overflow":"wait","on_exhausted":null,"ordered":"yes"}`, invalid, []string{
+			"body.overflow must be reject or drop_oldest", "body.on_exhausted must be a string", "body.ordered must be true or false",
+		}},
+		{"gap", `{"match":"x","ordered":true,"overflow":"drop_oldest"}`, invalid, []string{"body.overflow must be reject in an ordered queue: a dropped message would be a gap"}},
+		{"limits", `{"match":"x","tenant_limit":1073741825,"max_length":1073741825,"dead_retention":"4000d"}`, invalid, []string{
+			"body.tenant_limit must be between 0 and 1073741824", "body.max_length must be between 0 and 1073741824",
+			"body.dead_retention must be between 0s and 87600h0m0s",
 		}},
 		{"read only", `{"match":"x","name":"emails","counts":{}}`, invalid, []string{"body.name is not a known field", "body.counts is not a known field"}},
 	} {
@@ -181,8 +192,9 @@ func TestABadLeaseIsRefusedWithEveryFault(t *testing.T) {
 		{"bounds", `{"max":0,"wait":"61s","lease":"13h","consumer":""}`, invalid, []string{
 			"body.max must be between 1 and 1000", "body.wait must be between 0s and 1m", "body.lease must be between 0s and 12h", "body.consumer must not be empty",
 		}},
-		{"at most once", `{"lease":"0s"}`, invalid, []string{"body.lease is not available in this version"}},
-		{"short", `{"lease":"1ms","max":1001}`, invalid, []string{"body.lease must be at least 100ms", "body.max must be between 1 and 1000"}},
+		{"consumer", `{"consumer":"a b"}`, invalid, []string{"body.consumer must hold only letters, digits, '.', '_' and '-'"}},
+		{"queues", `{"queues":{"a":1}}`, invalid, []string{"body.queues is not a known field"}},
+		{"short", `{"lease":"1ms","max":1001}`, invalid, []string{"body.lease must be 0s or at least 100ms", "body.max must be between 1 and 1000"}},
 		{"array", `[]`, invalid, []string{"body must be an object"}},
 		{"text", `x`, malformed, []string{"body must be JSON: see byte 0"}},
 	} {
@@ -297,6 +309,14 @@ func TestClientsIgnoreWhatTheyDoNotKnow(t *testing.T) {
 		"settled":     func(b []byte) error { _, err := DecodeSettled(b); return err },
 		"nodes":       func(b []byte) error { _, err := DecodeNodes(b); return err },
 		"stats":       func(b []byte) error { _, err := DecodeStats(b); return err },
+		"delayed":     func(b []byte) error { _, err := DecodeDelayed(b); return err },
+		"route":       func(b []byte) error { _, err := DecodeRoute(b); return err },
+		"dead":        func(b []byte) error { _, _, err := DecodeStoredMessages(b); return err },
+		"tenants":     func(b []byte) error { _, _, err := DecodeTenants(b); return err },
+		"redriven":    func(b []byte) error { _, _, err := DecodeRedriven(b); return err },
+		"purged":      func(b []byte) error { _, _, err := DecodePurged(b); return err },
+		"released":    func(b []byte) error { _, err := DecodeReleased(b); return err },
+		"injected":    func(b []byte) error { _, err := DecodeInjected(b); return err },
 	} {
 		text := strings.ReplaceAll(string(golden(t, name)), "{", `{"a_new_member":[{}],`)
 		text = strings.ReplaceAll(text, ",}", "}")

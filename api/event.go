@@ -9,7 +9,18 @@ import (
 // AppendEvent writes an event as every reader sees it. Its data goes out as the
 // publisher wrote it.
 func AppendEvent(b []byte, e *millrace.Event) []byte {
-	b = append(b, '{')
+	b = appendEventHead(append(b, '{'), e)
+	b = appendTime(appendName(b, "recorded_at"), e.RecordedAt)
+	b = appendEventBody(b, e)
+	b = appendUintField(b, "seq", e.Seq)
+	if e.Key != "" {
+		b = appendUintField(b, "prev", e.Prev)
+	}
+	return append(b, '}')
+}
+
+// appendEventHead writes what an event is about.
+func appendEventHead(b []byte, e *millrace.Event) []byte {
 	b = appendTextField(b, "id", e.ID)
 	b = appendTextField(b, "topic", e.Topic)
 	b = appendTextField(b, "type", e.Type)
@@ -17,16 +28,14 @@ func AppendEvent(b []byte, e *millrace.Event) []byte {
 	if e.Key != "" {
 		b = appendTextField(b, "key", e.Key)
 	}
-	b = appendTime(appendName(b, "time"), e.Time)
-	b = appendTime(appendName(b, "recorded_at"), e.RecordedAt)
+	return appendTime(appendName(b, "time"), e.Time)
+}
+
+// appendEventBody writes what an event says.
+func appendEventBody(b []byte, e *millrace.Event) []byte {
 	b = appendTextField(b, "content_type", contentType(e))
 	b = appendData(b, e)
-	b = appendStringMap(appendName(b, "attributes"), e.Attributes)
-	b = appendUintField(b, "seq", e.Seq)
-	if e.Key != "" {
-		b = appendUintField(b, "prev", e.Prev)
-	}
-	return append(b, '}')
+	return appendStringMap(appendName(b, "attributes"), e.Attributes)
 }
 
 func contentType(e *millrace.Event) string {
@@ -63,32 +72,44 @@ func (d *decoder) event(like *millrace.Event) (e millrace.Event) {
 		return e
 	}
 	for d.next() {
-		switch string(d.name) {
-		case "id":
-			e.ID, _ = d.string("")
-		case "topic":
-			e.Topic, _ = d.string(like.Topic)
-		case "type":
-			e.Type, _ = d.string(like.Type)
-		case "tenant":
-			e.Tenant, _ = d.string(like.Tenant)
-		case "key":
-			e.Key, _ = d.string("")
-		case "time":
-			e.Time, _ = d.time()
-		case "recorded_at":
-			e.RecordedAt, _ = d.time()
-		default:
-			d.eventContent(&e, like)
-		}
+		d.eventMember(&e, like)
 	}
 	return e
+}
+
+func (d *decoder) eventMember(e, like *millrace.Event) {
+	switch string(d.name) {
+	case "id":
+		e.ID, _ = d.word("")
+	case "topic":
+		e.Topic, _ = d.word(like.Topic)
+	case "type":
+		e.Type, _ = d.word(like.Type)
+	case "tenant":
+		e.Tenant, _ = d.word(like.Tenant)
+	case "key":
+		e.Key, _ = d.word("")
+	case "time":
+		e.Time, _ = d.time()
+	case "recorded_at":
+		e.RecordedAt, _ = d.time()
+	default:
+		d.eventContent(e, like)
+	}
+}
+
+// word reads a string that must not be empty in a request.
+func (d *decoder) word(like string) (s string, ok bool) {
+	if d.strict {
+		return d.given(like)
+	}
+	return d.string(like)
 }
 
 func (d *decoder) eventContent(e, like *millrace.Event) {
 	switch string(d.name) {
 	case "content_type":
-		e.ContentType, _ = d.string(like.ContentType)
+		e.ContentType, _ = d.word(like.ContentType)
 	case "data":
 		e.Data, _ = d.data()
 	case "data_base64":

@@ -51,7 +51,8 @@ func refused(t *testing.T, err error) bool {
 }
 
 func FuzzDecodePublish(f *testing.F) {
-	seed(f, `{"type":"a"}`, `[{"type":"a","content_type":"text/plain","data_base64":"AA=="}]`, `{"type":"a","attributes":{"a":"b"},"key":"k","time":"2026-11-15T01:13:00Z"}`)
+	seed(f, `{"type":"a"}`, `[{"type":"a","content_type":"text/plain","data_base64":"AA=="}]`, `{"type":"a","attributes":{"a":"b"},"key":"k","time":"2026-11-15T01:13:00Z"}`,
+		`{"type":"a","delay":"1h"}`, `{"type":"a","deliver_at":"2026-11-15T01:13:00.5+14:00"}`)
 	for _, c := range publishFaults {
 		if len(c.body) < 1000 {
 			f.Add([]byte(c.body))
@@ -68,6 +69,9 @@ func FuzzDecodePublish(f *testing.F) {
 				t.Fatalf("took an event with faults: %v", faults)
 			}
 			events[i].Time = events[i].Time.Truncate(1e6)
+			if events[i].DeliverAt = events[i].DeliverAt.Truncate(1e6); events[i].DeliverAt.Year() < 0 || events[i].DeliverAt.Year() > 9999 {
+				return // the offset led out of the years that can be written
+			}
 		}
 		again, err := DecodePublish(AppendPublish(nil, events), path)
 		if err != nil {
@@ -98,13 +102,106 @@ func FuzzDecodeQueueSpec(f *testing.F) {
 }
 
 func FuzzDecodeLease(f *testing.F) {
-	seed(f, `{"max":1000,"wait":"1m","lease":"12h"}`)
+	seed(f, `{"max":1000,"wait":"1m","lease":"12h"}`, `{"lease":"0s","consumer":"w-1"}`)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		o, err := DecodeLease(body)
 		if refused(t, err) {
 			return
 		}
 		equal(t, must[millrace.LeaseOptions](t)(DecodeLease(AppendLease(nil, o))), o)
+	})
+}
+
+func FuzzDecodeLeaseAny(f *testing.F) {
+	seed(f, `{"queues":{"a":1},"lease":"0s"}`, `{"queues":{"a.b":1001,"":1}}`)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		weights, o, err := DecodeLeaseAny(body)
+		if refused(t, err) {
+			return
+		}
+		again, options, err := DecodeLeaseAny(AppendLeaseAny(nil, weights, o))
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, again, weights)
+		equal(t, options, o)
+	})
+}
+
+func FuzzDecodeInject(f *testing.F) {
+	seed(f)
+	for _, c := range injectFaults {
+		f.Add([]byte(c.body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		events, err := DecodeInject(body)
+		if refused(t, err) {
+			return
+		}
+		for i := range events {
+			e := &events[i]
+			if faults := e.Faults(""); faults != nil || e.Seq == 0 || e.ID == "" {
+				t.Fatalf("took an event with faults: %v", faults)
+			}
+			e.Time, e.RecordedAt = e.Time.Truncate(1e6), e.RecordedAt.Truncate(1e6)
+			e.ContentType = contentType(e)
+			if len(e.Data) == 0 && e.IsJSON() {
+				e.Data = nil
+			}
+		}
+		equal(t, must[[]millrace.Event](t)(DecodeInject(AppendInject(nil, events))), events)
+	})
+}
+
+// FuzzDecodeManagement reads every small body of a queue's management.
+func FuzzDecodeManagement(f *testing.F) {
+	seed(f, `{"ids":["a","b"]}`, `{"all":true}`, `{"tenant":"acme"}`, `{"consumer":"w-1"}`, `{"weight":0,"limit":1073741824}`)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if which, err := DecodeRedrive(body); !refused(t, err) {
+			equal(t, must[millrace.DeadSelection](t)(DecodeRedrive(AppendRedrive(nil, which))), which)
+		}
+		if tenant, err := DecodePurge(body); !refused(t, err) {
+			equal(t, must[string](t)(DecodePurge(AppendPurge(nil, tenant))), tenant)
+		}
+		if consumer, err := DecodeRelease(body); !refused(t, err) {
+			equal(t, must[string](t)(DecodeRelease(AppendRelease(nil, consumer))), consumer)
+		}
+		if s, err := DecodeTenantSettings(body); !refused(t, err) {
+			equal(t, must[millrace.TenantSettings](t)(DecodeTenantSettings(AppendTenantSettings(nil, s))), s)
+		}
+		refused(t, DecodeNothing(body))
+	})
+}
+
+// FuzzDecodeManagementAnswers reads every answer of a queue's management.
+func FuzzDecodeManagementAnswers(f *testing.F) {
+	seed(f)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if done, left, err := DecodeRedriven(text); err == nil && (done < 0 || left < 0) {
+			t.Fatal("a negative count")
+		}
+		if n, err := DecodeReleased(text); err == nil && n < 0 {
+			t.Fatal("a negative count")
+		}
+		if list, _, err := DecodeTenants(text); err == nil {
+			for i := range list {
+				list[i].Oldest = at("2026-11-15T01:13:00Z")
+				equal(t, must[millrace.Tenant](t)(DecodeTenant(AppendTenant(nil, &list[i]))), list[i])
+			}
+		}
+		if r, err := DecodeRoute(text); err == nil {
+			equal(t, must[millrace.Route](t)(DecodeRoute(AppendRoute(nil, &r))), r)
+		}
+		if list, _, err := DecodeStoredMessages(text); err == nil {
+			for _, m := range list {
+				if m.Attempts < 0 {
+					t.Fatal("a negative number of attempts")
+				}
+			}
+		}
+		if _, err := DecodeDelayed(text); err != nil && millrace.CodeOf(err) == millrace.CodeInternal {
+			t.Fatal(err)
+		}
 	})
 }
 

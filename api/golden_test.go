@@ -100,7 +100,7 @@ func TestAPublishLooksAsInTheExample(t *testing.T) {
 func TestThePublishAnswerLooksAsInTheExample(t *testing.T) {
 	want := []millrace.Published{
 		{ID: "a-1", Seq: 41, Prev: 38, HasKey: true, Sinks: 3},
-		{ID: "a-2", Seq: 43, Duplicate: true},
+		{ID: "a-2", DueAt: at("2026-11-15T02:13:00Z")},
 	}
 	checkGolden(t, "publish_out", AppendPublished(nil, want, millrace.Durable))
 	got, level, err := DecodePublished(golden(t, "publish_out"))
@@ -169,7 +169,7 @@ func TestAQueueLooksAsInTheExample(t *testing.T) {
 }
 
 func TestALeaseLooksAsInTheExample(t *testing.T) {
-	want := millrace.LeaseOptions{Max: 1, Lease: 30 * time.Second}
+	want := millrace.LeaseOptions{Max: 1, Lease: 30 * time.Second, Consumer: "w-1"}
 	equal(t, must[millrace.LeaseOptions](t)(DecodeLease(golden(t, "lease_in"))), want)
 	equal(t, must[millrace.LeaseOptions](t)(DecodeLease(AppendLease(nil, want))), want)
 	for _, nothing := range []string{"", " \n", "{}"} {

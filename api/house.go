@@ -71,7 +71,7 @@ func AppendStats(b []byte, s *millrace.Stats) []byte {
 	b = appendIntField(b, "refused", s.Refused)
 	b = appendIntField(b, "dropped", s.Dropped)
 	b = appendIntField(b, "unrouted", s.Unrouted)
-	b = appendIntField(b, "delayed", 0)
+	b = appendIntField(b, "delayed", s.Held)
 	b = appendCounts(appendName(b, "queues"), &s.Queues)
 	return append(b, laterStats...)
 }
@@ -118,6 +118,8 @@ func (d *decoder) statsNumber(s *millrace.Stats) {
 		to = &s.Dropped
 	case "unrouted":
 		to = &s.Unrouted
+	case "delayed":
+		to = &s.Held
 	default:
 		d.skip()
 		return

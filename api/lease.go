@@ -2,6 +2,9 @@ package api
 
 import (
 	"bytes"
+	"maps"
+	"slices"
+	"strconv"
 
 	"github.com/millrace-dev/millrace"
 )
@@ -29,37 +32,113 @@ func (d *decoder) leaseMember(o *millrace.LeaseOptions) {
 		o.Wait, _ = d.duration(0, millrace.MaxWait)
 	case "lease":
 		v, ok := d.duration(0, millrace.MaxLease)
-		switch {
-		case ok && v == 0:
-			d.fault(notAvailable)
-		case ok && v < millrace.MinLease:
-			d.fault("must be at least " + FormatDuration(millrace.MinLease))
+		o.AtMostOnce = ok && v == 0
+		if v != 0 && v < millrace.MinLease {
+			d.fault("must be 0s or at least " + FormatDuration(millrace.MinLease))
 		}
 		o.Lease = v
 	case "consumer":
-		if s, ok := d.given(""); ok {
-			if m := millrace.TextFault(s, millrace.MaxIDLen); m != "" {
-				d.fault(m)
-			}
-		}
+		o.Consumer = d.nameValue()
 	default:
 		d.skip()
 	}
 }
 
+// nameValue reads a name.
+func (d *decoder) nameValue() string {
+	s, ok := d.string("")
+	if !ok {
+		return ""
+	}
+	if m := millrace.NameFault(s); m != "" {
+		d.fault(m)
+	}
+	return s
+}
+
+// DecodeLeaseAny reads the body of a lease over several queues with their weights.
+func DecodeLeaseAny(body []byte) (weights map[string]int, o millrace.LeaseOptions, err error) {
+	d := newDecoder(body)
+	if d.object() {
+		found := false
+		for d.next() {
+			if string(d.name) == "queues" {
+				found = true
+				weights = d.weights()
+			} else {
+				d.leaseMember(&o)
+			}
+		}
+		if !found {
+			d.missing("queues")
+		}
+	}
+	return weights, o, d.finish()
+}
+
+// maxLeaseQueues is how many queues one lease may name.
+const maxLeaseQueues = 1000
+
+// weights reads an object of queues' names with the weight of each.
+func (d *decoder) weights() map[string]int {
+	weights := map[string]int{}
+	if !d.object() {
+		return weights
+	}
+	count := 0
+	for ; d.next(); count++ {
+		if count >= maxLeaseQueues {
+			d.value()
+			continue
+		}
+		name := string(d.name)
+		n, _ := d.integer(1, millrace.MaxWeight)
+		if m := millrace.NameFault(name); m != "" {
+			d.fault("must name queues: a name " + m)
+		}
+		weights[name] = int(n)
+	}
+	if count == 0 || count > maxLeaseQueues {
+		d.fault("must hold 1 to " + strconv.Itoa(maxLeaseQueues) + " queues")
+	}
+	return weights
+}
+
 // AppendLease writes the body of a lease.
 func AppendLease(b []byte, o millrace.LeaseOptions) []byte {
-	b = append(b, '{')
+	return append(appendLeaseOptions(append(b, '{'), o), '}')
+}
+
+// AppendLeaseAny writes the body of a lease over several queues.
+func AppendLeaseAny(b []byte, weights map[string]int, o millrace.LeaseOptions) []byte {
+	b = append(appendName(append(b, '{'), "queues"), '{')
+	for i, name := range slices.Sorted(maps.Keys(weights)) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendString(b, name), ':')
+		b = strconv.AppendInt(b, int64(weights[name]), 10)
+	}
+	return append(appendLeaseOptions(append(b, '}'), o), '}')
+}
+
+func appendLeaseOptions(b []byte, o millrace.LeaseOptions) []byte {
 	if o.Max != 0 {
 		b = appendIntField(b, "max", int64(o.Max))
 	}
 	if o.Wait != 0 {
 		b = appendDurationField(b, "wait", o.Wait)
 	}
-	if o.Lease != 0 {
+	switch {
+	case o.AtMostOnce:
+		b = appendDurationField(b, "lease", 0)
+	case o.Lease != 0:
 		b = appendDurationField(b, "lease", o.Lease)
 	}
-	return append(b, '}')
+	if o.Consumer != "" {
+		b = appendTextField(b, "consumer", o.Consumer)
+	}
+	return b
 }
 
 // AppendMessages writes the answer to a lease.
@@ -71,9 +150,13 @@ func AppendMessages(b []byte, messages []millrace.Message) []byte {
 func appendMessage(b []byte, m *millrace.Message) []byte {
 	b = appendTextField(append(b, '{'), "id", m.ID)
 	b = appendTextField(b, "queue", m.Queue)
-	b = appendTextField(b, "receipt", m.Receipt)
+	if m.Receipt != "" { // a message given at most once has none, and no lease that ends
+		b = appendTextField(b, "receipt", m.Receipt)
+	}
 	b = appendIntField(b, "attempt", int64(m.Attempt))
-	b = appendTime(appendName(b, "leased_until"), m.LeasedUntil)
+	if m.Receipt != "" {
+		b = appendTime(appendName(b, "leased_until"), m.LeasedUntil)
+	}
 	b = AppendEvent(appendName(b, "event"), &m.Event)
 	return append(b, '}')
 }

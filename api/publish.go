@@ -6,9 +6,6 @@ import (
 	"github.com/millrace-dev/millrace"
 )
 
-// notAvailable refuses what the wire has room for and this version does not do.
-const notAvailable = "is not available in this version"
-
 // PublishPath says what a publish request tells beside its body.
 type PublishPath struct {
 	Topic          string // of the path
@@ -118,14 +115,10 @@ func (d *decoder) publishContent(e *millrace.Event, g *given) {
 		e.Attributes = d.attributes()
 	case "delay":
 		g.delay = true
-		if v, ok := d.duration(0, 1<<63-1); ok && v != 0 {
-			d.fault(notAvailable)
-		}
+		e.Delay, _ = d.duration(0, millrace.MaxEventDelay)
 	case "deliver_at":
 		g.deliverAt = true
-		if _, ok := d.time(); ok {
-			d.fault(notAvailable)
-		}
+		e.DeliverAt, _ = d.time()
 	default:
 		d.skip()
 	}
@@ -139,20 +132,31 @@ func (d *decoder) check(e *millrace.Event, g *given, from int) {
 	if g.delay && g.deliverAt {
 		d.faultAt(d.here()+".deliver_at", "must not be given with delay")
 	}
-	switch {
-	case g.data && g.base64:
-		d.faultAt(d.here()+".data_base64", "must not be given with data")
-	case g.data && !e.IsJSON() && len(e.Data) > 0:
-		d.faultAt(d.here()+".data", "must be given as data_base64, because the content type is not JSON")
-	case g.base64 && e.IsJSON():
-		d.faultAt(d.here()+".data_base64", "must be given as data, because the content type is JSON")
-	}
-	// The topic stands in the path and the data was read as JSON already.
+	d.checkData(e, g.data, g.base64)
 	probe := *e
-	probe.Topic, probe.Data = "t", nil
+	probe.Topic = "t" // it stands in the path
 	if probe.Type == "" {
 		probe.Type = "t" // said already
 	}
+	d.checkEvent(&probe, from)
+}
+
+// checkData finds whether data came in the form that its content type asks for.
+func (d *decoder) checkData(e *millrace.Event, data, base64 bool) {
+	switch {
+	case data && base64:
+		d.faultAt(d.here()+".data_base64", "must not be given with data")
+	case data && !e.IsJSON() && len(e.Data) > 0:
+		d.faultAt(d.here()+".data", "must be given as data_base64, because the content type is not JSON")
+	case base64 && e.IsJSON():
+		d.faultAt(d.here()+".data_base64", "must be given as data, because the content type is JSON")
+	}
+}
+
+// checkEvent finds what is wrong with the words of an event.
+func (d *decoder) checkEvent(e *millrace.Event, from int) {
+	probe := *e
+	probe.Data = nil // it was read as JSON already
 	if probe.Faults("") != nil {
 		d.merge(from, probe.Faults(d.here()))
 	}
@@ -191,6 +195,12 @@ func AppendPublishEvent(b []byte, e *millrace.Event) []byte {
 	if len(e.Attributes) > 0 {
 		b = appendStringMap(appendName(b, "attributes"), e.Attributes)
 	}
+	if e.Delay != 0 {
+		b = appendDurationField(b, "delay", e.Delay)
+	}
+	if !e.DeliverAt.IsZero() {
+		b = appendTime(appendName(b, "deliver_at"), e.DeliverAt)
+	}
 	return append(b, '}')
 }
 
@@ -209,6 +219,10 @@ func appendPublishedEvent(b []byte, p *millrace.Published) []byte {
 	b = appendTextField(append(b, '{'), "id", p.ID)
 	if p.Err != nil {
 		return append(appendTextField(b, "error", string(wireCode(p.Err))), '}')
+	}
+	if !p.DueAt.IsZero() {
+		b = appendTime(appendName(b, "due_at"), p.DueAt)
+		return append(appendBoolField(b, "duplicate", p.Duplicate), '}')
 	}
 	b = appendUintField(b, "seq", p.Seq)
 	if p.HasKey {
@@ -265,6 +279,8 @@ func (d *decoder) publishedEvent() (p millrace.Published) {
 			p.Duplicate = d.bool()
 		case "sinks":
 			p.Sinks = int(d.unsigned())
+		case "due_at":
+			p.DueAt, _ = d.time()
 		case "error":
 			code, _ := d.string("")
 			p.Err = &millrace.Error{Code: millrace.Code(code)}

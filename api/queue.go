@@ -9,17 +9,22 @@ import (
 // forever bounds nothing: the queue's own rules say how long a time may be.
 const forever = time.Duration(1<<63 - 1)
 
-// DecodeQueueSpec reads a queue's definition. What it leaves out has its default.
+// DecodeQueueSpec reads a queue's definition. What it leaves out has its
+// default; an ordered queue blocks when attempts are spent.
 func DecodeQueueSpec(body []byte) (millrace.QueueSpec, error) {
 	d := newDecoder(body)
 	spec := millrace.DefaultQueueSpec("")
 	if d.object() {
-		found := false
+		found, chosen := false, false
 		for d.next() {
 			found = found || string(d.name) == "match"
+			chosen = chosen || string(d.name) == "on_exhausted"
 			if !d.specMember(&spec) {
 				d.skip()
 			}
+		}
+		if spec.Ordered && !chosen {
+			spec.OnExhausted = millrace.ExhaustedBlock // a dead letter would be a gap in its key
 		}
 		if d.broken == nil {
 			if !found {

@@ -30,6 +30,12 @@ func TestTheWorstRequestIsRefusedInATimeThatGrowsWithItsSize(t *testing.T) {
 		},
 		"redact": func() error { _, err := DecodeQueueSpec(fill(`{"match":"x","redact":[1`, `,1`, `]}`)); return err },
 		"match":  func() error { _, err := DecodeQueueSpec(fill(`{"match":"`, `(a*)*`, `"}`)); return err },
+		"queues": func() error {
+			_, _, err := DecodeLeaseAny([]byte(`{"queues":{"a":0` + unknownMembers(300000) + `}}`))
+			return err
+		},
+		"ids":      func() error { _, err := DecodeRedrive(fill(`{"ids":["a"`, `,"a"`, `]}`)); return err },
+		"injected": func() error { _, err := DecodeInject(fill(`{"events":[{}`, `,{}`, `]}`)); return err },
 		"quotes": func() error {
 			_, err := DecodePublish(fill(`{"type":"`, `\u0041`, `"}`), PublishPath{Topic: "t"})
 			return err

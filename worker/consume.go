@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"strconv"
 	"sync"
 	"time"
 
@@ -26,126 +25,208 @@ type Source interface {
 // worker must stop, or when the lease is lost and another may have the message.
 type Handler func(ctx context.Context, m millrace.Message) error
 
+// BatchHandler does the work that several messages ask for. What it returns
+// settles all of them, as a Handler's result does; Results settles each by itself.
+type BatchHandler func(ctx context.Context, batch []millrace.Message) error
+
+// Middleware wraps a handler, for logging, tracing, limits and the like.
+type Middleware func(Handler) Handler
+
 // Options are the settings of a consumer. The zero value is usable.
 type Options struct {
 	Concurrency int           // handlers at a time; 1 if 0
-	Lease       time.Duration // the queue's if 0; extended while a handler runs
+	Prefetch    int           // messages leased ahead of the handlers; as many as Concurrency if 0, none if negative
+	Lease       time.Duration // the queue's if 0; extended while a message is held
+	Consumer    string        // a name; what it held before a restart is released when Consume begins
 	Drain       time.Duration // for handlers to finish after ctx ends; 25 s if 0
-	Logger      *slog.Logger  // slog.Default() if nil
+	Middleware  []Middleware  // the first is the outermost; not for batches
+	Hooks       Hooks
+	Logger      *slog.Logger // slog.Default() if nil
+
+	// BatchSize and BatchWithin are ConsumeBatches': a batch begins when it has
+	// BatchSize messages (100 if 0), or BatchWithin (50 ms if 0) after its first.
+	BatchSize   int
+	BatchWithin time.Duration
+}
+
+// Hooks are called as messages go by; any may be nil. They must not block.
+type Hooks struct {
+	Leased  func(n int)                                                 // messages came from the queue
+	Started func(m millrace.Message)                                    // a handler begins
+	Done    func(m millrace.Message, err error, took time.Duration)     // a handler has returned
+	Settled func(verb millrace.Verb, messages int, lost int, err error) // a settlement was answered
+	Lost    func(m millrace.Message)                                    // a lease ended while its message was held
 }
 
 const (
-	defaultDrain = 25 * time.Second
-	pollWait     = 20 * time.Second // of one long poll
-	firstPause   = 100 * time.Millisecond
-	longestPause = 10 * time.Second
+	defaultDrain  = 25 * time.Second
+	defaultBatch  = 100
+	defaultWithin = 50 * time.Millisecond
+	pollWait      = 20 * time.Second // of one long poll
+	pausedWait    = time.Second      // after a long poll that was answered early with nothing: the queue is paused
+	firstPause    = 100 * time.Millisecond
+	longestPause  = 10 * time.Second
 )
-
-// RetryAfter is an error that asks for another attempt after a delay.
-func RetryAfter(d time.Duration, err error) error { return &verdict{delay: &d, err: err} }
-
-// Bury is an error that asks for no further attempt: the message goes to the dead letters.
-func Bury(err error) error { return &verdict{bury: true, err: err} }
-
-// verdict is an error that says how its message is to be settled.
-type verdict struct {
-	bury  bool
-	delay *time.Duration
-	err   error
-}
-
-func (v *verdict) Error() string {
-	if v.err == nil {
-		return "no reason given"
-	}
-	return v.err.Error()
-}
-
-func (v *verdict) Unwrap() error { return v.err }
 
 // Consume leases messages of a queue and hands each to the handler, until ctx
 // ends; then it leases no more, lets handlers finish for the drain time, cancels
-// their contexts, and returns when all have returned and are settled. It leases
-// no more than it has free handlers for. A queue that does not exist is an error
-// at once.
+// their contexts, and returns when all have returned and are settled. What was
+// leased and not begun is given back. A queue that does not exist is an error at
+// once.
 func Consume(ctx context.Context, s Source, queue string, h Handler, o Options) error {
 	if h == nil {
 		return errors.New("consume: a handler is required")
 	}
-	if o.Concurrency < 0 || o.Lease < 0 || o.Drain < 0 {
-		return errors.New("consume: concurrency, lease and drain must not be negative")
+	for i := len(o.Middleware) - 1; i >= 0; i-- {
+		h = o.Middleware[i](h)
 	}
-	q, err := s.Queues().Get(ctx, queue)
+	c, err := newConsumer(ctx, s, queue, o)
 	if err != nil {
-		return fmt.Errorf("consume queue %s: %w", queue, err)
+		return err
 	}
-	c := newConsumer(s.Queues(), q, h, o)
-	return c.run(ctx)
+	return c.run(ctx, func(work context.Context) {
+		for m := range c.fetched {
+			if ctx.Err() != nil {
+				c.giveBack(m)
+				continue
+			}
+			c.handle(work, m, h)
+		}
+	})
+}
+
+// ConsumeBatches is Consume for a handler of several messages at a time.
+// Concurrency is how many batches are handled at a time.
+func ConsumeBatches(ctx context.Context, s Source, queue string, h BatchHandler, o Options) error {
+	if h == nil {
+		return errors.New("consume: a handler is required")
+	}
+	if o.BatchSize < 0 || o.BatchSize > millrace.MaxLeaseCount || o.BatchWithin < 0 {
+		return fmt.Errorf("consume: a batch must be of 1 to %d messages, within a time that is not negative", millrace.MaxLeaseCount)
+	}
+	o.BatchSize = orDefault(o.BatchSize, defaultBatch)
+	o.BatchWithin = orDefault(o.BatchWithin, defaultWithin)
+	o.Prefetch = max(o.Prefetch, o.BatchSize*orDefault(o.Concurrency, 1))
+	c, err := newConsumer(ctx, s, queue, o)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, func(work context.Context) {
+		for {
+			batch := c.gather()
+			switch {
+			case len(batch) == 0:
+				return
+			case ctx.Err() != nil:
+				c.giveBack(batch...)
+			default:
+				c.handleBatch(work, batch, h)
+			}
+		}
+	})
+}
+
+func orDefault[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
 }
 
 // consumer is one call of Consume.
 type consumer struct {
 	queues  millrace.QueueService
 	queue   string
-	handler Handler
 	options Options
-	slots   chan struct{} // one for each handler that may run
-	settled *settler
-	running sync.WaitGroup
+
+	fetched chan millrace.Message // leased, not yet begun; the fetcher closes it
+	room    chan struct{}         // one for each message that may be held
+	keeper  *keeper
+	settler *settler
 }
 
-func newConsumer(queues millrace.QueueService, q millrace.Queue, h Handler, o Options) *consumer {
-	if o.Concurrency == 0 {
-		o.Concurrency = 1
+func newConsumer(ctx context.Context, s Source, queue string, o Options) (*consumer, error) {
+	if o.Concurrency < 0 || o.Lease < 0 || o.Drain < 0 {
+		return nil, errors.New("consume: concurrency, lease and drain must not be negative")
 	}
-	if o.Drain == 0 {
-		o.Drain = defaultDrain
+	q, err := s.Queues().Get(ctx, queue)
+	if err != nil {
+		return nil, fmt.Errorf("consume queue %s: %w", queue, err)
 	}
-	if o.Lease == 0 {
-		o.Lease = q.Spec.Lease
-	}
+	o.Concurrency = orDefault(o.Concurrency, 1)
+	o.Prefetch = max(0, orDefault(o.Prefetch, o.Concurrency))
+	o.Drain = orDefault(o.Drain, defaultDrain)
+	o.Lease = orDefault(o.Lease, q.Spec.Lease)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &consumer{
-		queues: queues, queue: q.Name, handler: h, options: o,
-		slots:   make(chan struct{}, o.Concurrency),
-		settled: newSettler(queues, q.Name, o.Logger),
+	held := o.Concurrency + o.Prefetch
+	c := &consumer{
+		queues: s.Queues(), queue: queue, options: o,
+		fetched: make(chan millrace.Message, held), room: make(chan struct{}, held),
+		settler: newSettler(s.Queues(), queue, o),
 	}
+	c.keeper = newKeeper(s.Queues(), queue, o)
+	return c, c.takeBack(ctx)
 }
 
-// run takes messages until ctx ends, then drains.
-func (c *consumer) run(ctx context.Context) error {
+// takeBack releases what this consumer held before it was restarted.
+func (c *consumer) takeBack(ctx context.Context) error {
+	if c.options.Consumer == "" {
+		return nil
+	}
+	n, err := c.queues.Release(ctx, c.queue, c.options.Consumer)
+	if err != nil {
+		return fmt.Errorf("release what consumer %s held: %w", c.options.Consumer, err)
+	}
+	if n > 0 {
+		c.options.Logger.Info("released what was held before a restart", "queue", c.queue, "consumer", c.options.Consumer, "messages", n)
+	}
+	return nil
+}
+
+// run fetches and handles until ctx ends, then drains. The order of stopping:
+// the fetcher, the handlers, the keeper of leases, the settler.
+func (c *consumer) run(ctx context.Context, handler func(work context.Context)) error {
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
-	stopSettling := c.settled.start()
-	err := c.take(ctx, work)
+	stopSettling := c.settler.start()
+	stopKeeping := c.keeper.start(work)
+	var handlers sync.WaitGroup
+	for range c.options.Concurrency {
+		handlers.Go(func() { handler(work) })
+	}
+	err := c.fetch(ctx)
 	timer := time.AfterFunc(c.options.Drain, stopWork)
-	c.running.Wait()
+	handlers.Wait()
 	timer.Stop()
+	stopKeeping()
 	stopSettling()
 	return err
 }
 
-// take leases as many messages as there are free slots, again and again.
-func (c *consumer) take(ctx, work context.Context) error {
+// fetch leases messages by long polls, as many as there is room for.
+func (c *consumer) fetch(ctx context.Context) error {
+	defer close(c.fetched)
 	pause := firstPause
 	for {
 		free, ok := c.reserve(ctx)
 		if !ok {
 			return nil
 		}
-		messages, err := c.queues.Lease(ctx, c.queue, millrace.LeaseOptions{Max: free, Wait: pollWait, Lease: c.options.Lease})
+		asked := time.Now()
+		messages, err := c.queues.Lease(ctx, c.queue, millrace.LeaseOptions{
+			Max: free, Wait: pollWait, Lease: c.options.Lease, Consumer: c.options.Consumer,
+		})
 		c.release(free - len(messages))
-		for _, m := range messages {
-			c.running.Go(func() { c.handle(work, m) })
-		}
-		switch code := millrace.CodeOf(err); {
+		c.accept(messages)
+		switch {
 		case err == nil:
 			pause = firstPause
 		case ctx.Err() != nil:
 			return nil
-		case code == millrace.CodeNotFound || code == millrace.CodeForbidden || code == millrace.CodeUnauthenticated || code == millrace.CodeInvalid:
+		case hopeless(err):
 			return fmt.Errorf("lease from queue %s: %w", c.queue, err)
 		default:
 			c.options.Logger.Warn("lease", "queue", c.queue, "error", err, "again_in", pause)
@@ -154,20 +235,56 @@ func (c *consumer) take(ctx, work context.Context) error {
 			}
 			pause = min(2*pause, longestPause)
 		}
+		if early := time.Since(asked) < pollWait/2; early && err == nil && len(messages) == 0 && !sleep(ctx, pausedWait) {
+			return nil
+		}
 	}
 }
 
-// reserve waits for a free slot and takes all that are free, up to what one lease may bring.
+// hopeless reports whether a lease would fail again in the same way.
+func hopeless(err error) bool {
+	switch millrace.CodeOf(err) {
+	case millrace.CodeNotFound, millrace.CodeForbidden, millrace.CodeUnauthenticated, millrace.CodeInvalid:
+		return true
+	}
+	return false
+}
+
+// accept takes leased messages in; they are kept alive from now on.
+func (c *consumer) accept(messages []millrace.Message) {
+	if len(messages) == 0 {
+		return
+	}
+	if c.options.Hooks.Leased != nil {
+		c.options.Hooks.Leased(len(messages))
+	}
+	c.keeper.hold(messages)
+	for _, m := range messages {
+		c.fetched <- m
+	}
+}
+
+// giveBack returns what was leased and not begun.
+func (c *consumer) giveBack(messages ...millrace.Message) {
+	at := time.Duration(0)
+	for _, m := range messages {
+		c.keeper.drop(m)
+		c.settler.add(millrace.Retry, millrace.Settlement{Receipt: m.Receipt, Delay: &at, Error: "the consumer stopped before it began"})
+		c.release(1)
+	}
+}
+
+// reserve waits for room and takes all there is, up to what one lease may bring.
 func (c *consumer) reserve(ctx context.Context) (n int, ok bool) {
 	select {
-	case c.slots <- struct{}{}:
+	case c.room <- struct{}{}:
 		n = 1
 	case <-ctx.Done():
 		return 0, false
 	}
 	for n < millrace.MaxLeaseCount {
 		select {
-		case c.slots <- struct{}{}:
+		case c.room <- struct{}{}:
 			n++
 			continue
 		default:
@@ -183,7 +300,7 @@ func (c *consumer) reserve(ctx context.Context) (n int, ok bool) {
 
 func (c *consumer) release(n int) {
 	for range n {
-		<-c.slots
+		<-c.room
 	}
 }
 
@@ -198,40 +315,31 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// handle runs the handler on one message, keeps its lease alive meanwhile, and
-// settles it by what the handler returned.
-func (c *consumer) handle(work context.Context, m millrace.Message) {
+// handle runs the handler on one message and settles it by what it returned.
+func (c *consumer) handle(work context.Context, m millrace.Message, h Handler) {
 	defer c.release(1)
 	ctx, cancel := context.WithCancel(work)
 	defer cancel()
-	var keeping sync.WaitGroup
-	keeping.Go(func() { c.keep(ctx, cancel, m) })
-	err := c.call(ctx, m)
-	cancel()
-	keeping.Wait()
-	c.settled.add(m, err)
+	c.keeper.begin(m, cancel)
+	err := c.call(m, func() error { return h(ctx, m) })
+	c.keeper.drop(m)
+	c.settler.add(settlementOf(m, err))
 }
 
-// call runs the handler; a panic is an error like any other.
-func (c *consumer) call(ctx context.Context, m millrace.Message) (err error) {
+// call runs a handler; a panic is an error like any other.
+func (c *consumer) call(m millrace.Message, h func() error) (err error) {
+	hooks, began := c.options.Hooks, time.Now()
+	if hooks.Started != nil {
+		hooks.Started(m)
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			c.options.Logger.Error("handler panicked", "queue", c.queue, "message", m.ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			err = fmt.Errorf("handler panicked: %v", p)
 		}
-	}()
-	return c.handler(ctx, m)
-}
-
-// keep extends the lease at each third of it, until ctx ends. A lease that is
-// lost ends the handler's context: another may have the message by now.
-func (c *consumer) keep(ctx context.Context, lost context.CancelFunc, m millrace.Message) {
-	for sleep(ctx, c.options.Lease/3) {
-		r, err := c.queues.Extend(ctx, c.queue, c.options.Lease, m.Receipt)
-		if err == nil && len(r.Lost) > 0 {
-			c.options.Logger.Warn("lease lost while handling", "queue", c.queue, "message", m.ID, "attempt", strconv.Itoa(m.Attempt))
-			lost()
-			return
+		if hooks.Done != nil {
+			hooks.Done(m, err, time.Since(began))
 		}
-	}
+	}()
+	return h()
 }

@@ -255,3 +255,138 @@ func TestWhatCannotBeConsumedIsAnErrorAtOnce(t *testing.T) {
 		t.Error("a negative concurrency: got no error")
 	}
 }
+
+func TestMiddlewareWrapsTheHandlerInItsOrder(t *testing.T) {
+	b := open(t)
+	publish(t, b, 1)
+	var mu sync.Mutex
+	var order []string
+	note := func(s string) { mu.Lock(); defer mu.Unlock(); order = append(order, s) }
+	wrap := func(name string) worker.Middleware {
+		return func(next worker.Handler) worker.Handler {
+			return func(ctx context.Context, m millrace.Message) error {
+				note(name + " in")
+				defer note(name + " out")
+				return next(ctx, m)
+			}
+		}
+	}
+	consume(t, b, func(context.Context, millrace.Message) error { note("handler"); return nil },
+		worker.Options{Middleware: []worker.Middleware{wrap("a"), wrap("b")}})
+	eventually(t, b, millrace.QueueCounts{})
+	mu.Lock()
+	defer mu.Unlock()
+	if got, want := fmt.Sprint(order), "[a in b in handler b out a out]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestABatchBeginsWhenItIsFullOrItsTimeIsOver(t *testing.T) {
+	b := open(t)
+	publish(t, b, 25)
+	var mu sync.Mutex
+	var sizes []int
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- worker.ConsumeBatches(ctx, b, "q", func(_ context.Context, batch []millrace.Message) error {
+			mu.Lock()
+			defer mu.Unlock()
+			sizes = append(sizes, len(batch))
+			return nil
+		}, worker.Options{BatchSize: 10, BatchWithin: 200 * time.Millisecond, Logger: quiet})
+	}()
+	eventually(t, b, millrace.QueueCounts{})
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(sizes), "[10 10 5]"; got != want {
+		t.Errorf("got batches of %s, want %s", got, want)
+	}
+}
+
+func TestEachMessageOfABatchCanHaveItsOwnResult(t *testing.T) {
+	b := open(t)
+	publish(t, b, 3)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- worker.ConsumeBatches(ctx, b, "q", func(_ context.Context, batch []millrace.Message) error {
+			results := make(worker.Results, len(batch))
+			for i, m := range batch {
+				switch m.Event.ID {
+				case "0":
+					results[i] = worker.Bury(errors.New("never"))
+				case "1":
+					results[i] = worker.RetryAfter(time.Hour, errors.New("later"))
+				}
+			}
+			return results
+		}, worker.Options{BatchSize: 3, Logger: quiet})
+	}()
+	eventually(t, b, millrace.QueueCounts{Delayed: 1, Dead: 1})
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestARestartedConsumerTakesBackWhatItHeld(t *testing.T) {
+	b := open(t)
+	publish(t, b, 3)
+	if _, err := b.Queues().Lease(t.Context(), "q", millrace.LeaseOptions{Max: 3, Lease: time.Hour, Consumer: "w-1"}); err != nil {
+		t.Fatal(err)
+	}
+	consume(t, b, func(context.Context, millrace.Message) error { return nil }, worker.Options{Consumer: "w-1"})
+	eventually(t, b, millrace.QueueCounts{})
+}
+
+func TestHooksSeeMessagesGoBy(t *testing.T) {
+	b := open(t)
+	publish(t, b, 5)
+	var leased, started, done, acked atomic.Int64
+	consume(t, b, func(context.Context, millrace.Message) error { return nil }, worker.Options{Hooks: worker.Hooks{
+		Leased:  func(n int) { leased.Add(int64(n)) },
+		Started: func(millrace.Message) { started.Add(1) },
+		Done:    func(_ millrace.Message, err error, _ time.Duration) { done.Add(1) },
+		Settled: func(_ millrace.Verb, n, _ int, _ error) { acked.Add(int64(n)) },
+	}})
+	eventually(t, b, millrace.QueueCounts{})
+	for range 200 {
+		if acked.Load() == 5 {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if leased.Load() != 5 || started.Load() != 5 || done.Load() != 5 || acked.Load() != 5 {
+		t.Errorf("got %d leased, %d started, %d done, %d settled", leased.Load(), started.Load(), done.Load(), acked.Load())
+	}
+}
+
+func TestWhatWasFetchedAheadIsGivenBackWhenTheConsumerStops(t *testing.T) {
+	b := open(t)
+	publish(t, b, 10)
+	began := make(chan struct{}, 10)
+	stop := consume(t, b, func(ctx context.Context, _ millrace.Message) error {
+		began <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}, worker.Options{Concurrency: 1, Prefetch: 5, Drain: 50 * time.Millisecond})
+	<-began
+	eventually(t, b, millrace.QueueCounts{Ready: 4, Leased: 6})
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 { // the one that failed comes back after its backoff
+		q, err := b.Queues().Get(t.Context(), "q")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q.Ready == 10 {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Error("something stayed leased")
+}

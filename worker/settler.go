@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -15,32 +14,25 @@ const settleTimeout = 10 * time.Second
 // settler settles messages in batches: while one call is under way, what is to
 // be settled next gathers for the next.
 type settler struct {
-	queues millrace.QueueService
-	queue  string
-	log    *slog.Logger
-	wake   chan struct{}
+	queues  millrace.QueueService
+	queue   string
+	log     *slog.Logger
+	settled func(verb millrace.Verb, messages, lost int, err error)
+	wake    chan struct{}
 
 	mu      sync.Mutex
 	pending map[millrace.Verb][]millrace.Settlement
 }
 
-func newSettler(queues millrace.QueueService, queue string, log *slog.Logger) *settler {
-	return &settler{queues: queues, queue: queue, log: log, wake: make(chan struct{}, 1), pending: map[millrace.Verb][]millrace.Settlement{}}
+func newSettler(queues millrace.QueueService, queue string, o Options) *settler {
+	return &settler{
+		queues: queues, queue: queue, log: o.Logger, settled: o.Hooks.Settled,
+		wake: make(chan struct{}, 1), pending: map[millrace.Verb][]millrace.Settlement{},
+	}
 }
 
-// add takes a handled message.
-func (s *settler) add(m millrace.Message, err error) {
-	verb, item := millrace.Ack, millrace.Settlement{Receipt: m.Receipt}
-	if err != nil {
-		verb, item.Error = millrace.Retry, err.Error()
-		var v *verdict
-		if errors.As(err, &v) {
-			item.Delay = v.delay
-			if v.bury {
-				verb = millrace.Bury
-			}
-		}
-	}
+// add takes a settlement.
+func (s *settler) add(verb millrace.Verb, item millrace.Settlement) {
 	s.mu.Lock()
 	s.pending[verb] = append(s.pending[verb], item)
 	s.mu.Unlock()
@@ -100,5 +92,8 @@ func (s *settler) settle(verb millrace.Verb, items []millrace.Settlement) {
 		s.log.Warn("settle", "queue", s.queue, "messages", len(items), "error", err)
 	case len(r.Lost) > 0:
 		s.log.Warn("leases had ended before they were settled", "queue", s.queue, "messages", len(r.Lost))
+	}
+	if s.settled != nil {
+		s.settled(verb, len(items), len(r.Lost), err)
 	}
 }

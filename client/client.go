@@ -143,7 +143,7 @@ func (c *Client) request(ctx context.Context, k *call) (*http.Request, error) {
 	var b strings.Builder
 	b.WriteString(c.base + "/v1")
 	for _, part := range k.path {
-		b.WriteString("/" + url.PathEscape(part))
+		b.WriteString("/" + escape(part))
 	}
 	if len(k.query) > 0 {
 		b.WriteString("?" + k.query.Encode())
@@ -159,6 +159,26 @@ func (c *Client) request(ctx context.Context, k *call) (*http.Request, error) {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	return req, nil
+}
+
+// escape writes a part of a path. An id may be . or .., which mean a place.
+func escape(part string) string {
+	if part == "." || part == ".." {
+		return strings.ReplaceAll(part, ".", "%2E")
+	}
+	return url.PathEscape(part)
+}
+
+// textFault refuses an id that cannot be one.
+func textFault(what, id string) error {
+	m := millrace.TextFault(id, millrace.MaxIDLen)
+	if id == "" {
+		m = "must not be empty"
+	}
+	if m != "" {
+		return millrace.Invalid([]millrace.Fault{{Location: what, Message: m}})
+	}
+	return nil
 }
 
 // nameFault refuses a name that cannot be one, as a broker does.

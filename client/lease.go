@@ -14,8 +14,16 @@ func (q queues) Lease(ctx context.Context, name string, o millrace.LeaseOptions)
 	if err := nameFault("queue", name); err != nil {
 		return nil, err
 	}
-	k := post(api.AppendLease(nil, o), "queues", name, "lease")
-	k.once, k.wait = true, max(o.Wait, 0)
+	return q.lease(ctx, post(api.AppendLease(nil, o), "queues", name, "lease"), o.Wait)
+}
+
+// LeaseAny is asked once, as Lease is.
+func (q queues) LeaseAny(ctx context.Context, weights map[string]int, o millrace.LeaseOptions) ([]millrace.Message, error) {
+	return q.lease(ctx, post(api.AppendLeaseAny(nil, weights, o), "lease"), o.Wait)
+}
+
+func (q queues) lease(ctx context.Context, k call, wait time.Duration) ([]millrace.Message, error) {
+	k.once, k.wait = true, max(wait, 0)
 	r, err := q.c.do(ctx, k)
 	if err != nil {
 		return nil, err
@@ -60,4 +68,20 @@ func (q queues) settle(ctx context.Context, name string, verb api.Verb, body []b
 	}
 	result, err := api.DecodeSettled(r.text)
 	return result, understood(err)
+}
+
+// Release is asked once: asked again it would take back what the consumer has
+// leased meanwhile.
+func (q queues) Release(ctx context.Context, name, consumer string) (int, error) {
+	if err := api.Join(nameFault("queue", name), nameFault("consumer", consumer)); err != nil {
+		return 0, err
+	}
+	k := post(api.AppendRelease(nil, consumer), "queues", name, "release")
+	k.once = true
+	r, err := q.c.do(ctx, k)
+	if err != nil {
+		return 0, err
+	}
+	n, err := api.DecodeReleased(r.text)
+	return n, understood(err)
 }

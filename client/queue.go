@@ -57,3 +57,16 @@ func (q queues) Delete(ctx context.Context, name string, ifEmpty bool) error {
 	}
 	return q.c.remove(ctx, k)
 }
+
+func (q queues) Pause(ctx context.Context, name string) error { return q.act(ctx, name, "pause") }
+
+func (q queues) Resume(ctx context.Context, name string) error { return q.act(ctx, name, "resume") }
+
+// act does something with a queue that needs no words; done twice it is done.
+func (q queues) act(ctx context.Context, name, verb string) error {
+	if err := nameFault("queue", name); err != nil {
+		return err
+	}
+	_, err := q.c.do(ctx, post(nil, "queues", name, verb))
+	return err
+}

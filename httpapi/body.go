@@ -151,6 +151,36 @@ func (c *call) name(what string) (string, error) {
 	return s, nil
 }
 
+// text is an id in the path, and its fault.
+func (c *call) text(what string) (string, error) {
+	s := c.PathValue(what)
+	if m := millrace.TextFault(s, millrace.MaxIDLen); m != "" {
+		return s, millrace.Invalid([]millrace.Fault{{Location: "path." + what, Message: m}})
+	}
+	return s, nil
+}
+
+// word is a name in the query, or what it is if it is not given, and its fault.
+func (c *call) word(what, otherwise string) (string, error) {
+	q := c.URL.Query()
+	if !q.Has(what) {
+		return otherwise, nil
+	}
+	s := q.Get(what)
+	if m := millrace.NameFault(s); m != "" {
+		return s, millrace.Invalid([]millrace.Fault{{Location: "query." + what, Message: m}})
+	}
+	return s, nil
+}
+
+// wanted is a name that the query must have, and its fault.
+func (c *call) wanted(what string) (string, error) {
+	if !c.URL.Query().Has(what) {
+		return "", millrace.Invalid([]millrace.Fault{{Location: "query." + what, Message: "is required"}})
+	}
+	return c.word(what, "")
+}
+
 // page is the part of a list that a request asks for.
 func (c *call) page() (millrace.Page, error) { return api.DecodePage(c.URL.Query()) }
 

@@ -22,6 +22,33 @@ func (s *server) lease(c *call) (answer, error) {
 	return ok(api.AppendMessages(make([]byte, 0, sizeOf(messages)), messages))
 }
 
+// leaseAny takes messages of several queues, by their weights.
+func (s *server) leaseAny(c *call) (answer, error) {
+	weights, o, err := api.DecodeLeaseAny(c.body)
+	if err := c.check(err); err != nil {
+		return answer{}, err
+	}
+	messages, err := s.backend.Queues().LeaseAny(c.Context(), weights, o)
+	if err != nil {
+		return answer{}, err
+	}
+	return ok(api.AppendMessages(make([]byte, 0, sizeOf(messages)), messages))
+}
+
+// release gives back what a consumer held that was restarted.
+func (s *server) release(c *call) (answer, error) {
+	name, nameErr := c.name("queue")
+	consumer, err := api.DecodeRelease(c.body)
+	if err := c.check(nameErr, err); err != nil {
+		return answer{}, err
+	}
+	n, err := s.backend.Queues().Release(c.Context(), name, consumer)
+	if err != nil {
+		return answer{}, err
+	}
+	return ok(api.AppendReleased(nil, n))
+}
+
 // sizeOf guesses the length of an answer, so that it seldom grows.
 func sizeOf(messages []millrace.Message) int {
 	n := 64

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/millrace-dev/millrace/api"
@@ -58,4 +59,33 @@ func (s *server) deleteQueue(c *call) (answer, error) {
 		return answer{}, err
 	}
 	return done(s.backend.Queues().Delete(c.Context(), name, ifEmpty))
+}
+
+// pause stops the leasing of a queue.
+func (s *server) pause(c *call) (answer, error) { return c.act(s.backend.Queues().Pause) }
+
+// resume ends a pause.
+func (s *server) resume(c *call) (answer, error) { return c.act(s.backend.Queues().Resume) }
+
+// act does something with a queue that needs no words.
+func (c *call) act(do func(ctx context.Context, name string) error) (answer, error) {
+	name, nameErr := c.name("queue")
+	if err := c.check(nameErr, api.DecodeNothing(c.body)); err != nil {
+		return answer{}, err
+	}
+	return done(do(c.Context(), name))
+}
+
+// inject puts events into one queue alone, as they were stored.
+func (s *server) inject(c *call) (answer, error) {
+	name, nameErr := c.name("queue")
+	events, err := api.DecodeInject(c.body)
+	if err := c.check(nameErr, err); err != nil {
+		return answer{}, err
+	}
+	n, err := s.backend.Queues().Inject(c.Context(), name, events...)
+	if err != nil {
+		return answer{}, err
+	}
+	return ok(api.AppendInjected(nil, n))
 }

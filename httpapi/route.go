@@ -27,26 +27,73 @@ type route struct {
 
 // routes is every route there is.
 func routes() []route {
-	list := []string{"limit", "cursor"}
+	return slices.Concat(eventRoutes(), queueRoutes(), leaseRoutes(), deadRoutes(), houseRoutes())
+}
+
+// page is the parameters of a list.
+func page() []string { return []string{"limit", "cursor"} }
+
+// eventRoutes are about events and topics.
+func eventRoutes() []route {
 	return []route{
 		{method: "POST", path: "/v1/topics/{topic}/events", scope: scopePublish, noun: "topic", does: "Publish one event or an array of events", body: true, handle: (*server).publish},
+		{method: "GET", path: "/v1/events/{id}", scope: scopePublish, noun: "event", does: "Show an event that is not due yet", query: []string{"tenant"}, handle: (*server).event},
+		{method: "DELETE", path: "/v1/events/{id}", scope: scopePublish, noun: "event", does: "Take an event back that is not due yet", query: []string{"tenant"}, handle: (*server).cancelEvent},
+		{method: "GET", path: "/v1/route", scope: scopeManage, noun: "event", does: "Say which sinks an event would reach now", query: []string{"tenant", "topic", "type"}, handle: (*server).route},
 
-		{method: "GET", path: "/v1/topics", scope: scopeManage, noun: "topic", does: "List topics", query: list, handle: (*server).topics},
+		{method: "GET", path: "/v1/topics", scope: scopeManage, noun: "topic", does: "List topics", query: page(), handle: (*server).topics},
 		{method: "GET", path: "/v1/topics/{topic}", scope: scopeManage, noun: "topic", does: "Show a topic", handle: (*server).topic},
 		{method: "PUT", path: "/v1/topics/{topic}", scope: scopeRoot, noun: "topic", does: "Hand a topic to a publisher", body: true, handle: (*server).putTopic},
 		{method: "DELETE", path: "/v1/topics/{topic}", scope: scopeRoot, noun: "topic", does: "Forget a topic's record and claim", handle: (*server).deleteTopic},
+	}
+}
 
-		{method: "GET", path: "/v1/queues", scope: scopeManage, noun: "queue", does: "List queues", query: list, handle: (*server).queues},
+// queueRoutes are about queues and what they hold.
+func queueRoutes() []route {
+	return []route{
+		{method: "GET", path: "/v1/queues", scope: scopeManage, noun: "queue", does: "List queues", query: page(), handle: (*server).queues},
 		{method: "GET", path: "/v1/queues/{queue}", scope: scopeManage, noun: "queue", does: "Show a queue and what it holds", handle: (*server).queue},
 		{method: "PUT", path: "/v1/queues/{queue}", scope: scopeManage, noun: "queue", does: "Define a queue", body: true, handle: (*server).putQueue},
 		{method: "DELETE", path: "/v1/queues/{queue}", scope: scopeManage, noun: "queue", does: "Remove a queue with all it holds", query: []string{"if_empty"}, handle: (*server).deleteQueue},
+		{method: "POST", path: "/v1/queues/{queue}/pause", scope: scopeManage, noun: "queue", does: "Stop the leasing of a queue", body: true, handle: (*server).pause},
+		{method: "POST", path: "/v1/queues/{queue}/resume", scope: scopeManage, noun: "queue", does: "End a pause", body: true, handle: (*server).resume},
+		{method: "POST", path: "/v1/queues/{queue}/inject", scope: scopeManage, noun: "queue", does: "Put stored events into this queue alone", body: true, handle: (*server).inject},
 
+		{method: "GET", path: "/v1/queues/{queue}/tenants", scope: scopeManage, noun: "queue", does: "List a queue's tenants, deepest first", query: page(), handle: (*server).tenants},
+		{method: "GET", path: "/v1/queues/{queue}/tenants/{tenant}", scope: scopeManage, noun: "queue", does: "Show what a tenant has in a queue", handle: (*server).tenant},
+		{method: "PUT", path: "/v1/queues/{queue}/tenants/{tenant}", scope: scopeManage, noun: "queue", does: "Give a tenant a weight and a limit", body: true, handle: (*server).putTenant},
+		{method: "DELETE", path: "/v1/queues/{queue}/tenants/{tenant}", scope: scopeManage, noun: "queue", does: "Take a tenant's weight and limit away", handle: (*server).deleteTenant},
+	}
+}
+
+// leaseRoutes are what consumers do.
+func leaseRoutes() []route {
+	return []route{
+		{method: "POST", path: "/v1/lease", scope: scopeConsume, noun: "queue", does: "Lease messages of several queues by weight", body: true, handle: (*server).leaseAny},
 		{method: "POST", path: "/v1/queues/{queue}/lease", scope: scopeConsume, noun: "queue", does: "Lease messages in fair turns", body: true, handle: (*server).lease},
 		{method: "POST", path: "/v1/queues/{queue}/ack", scope: scopeConsume, noun: "queue", does: "End leases with success", body: true, handle: (*server).ack},
 		{method: "POST", path: "/v1/queues/{queue}/retry", scope: scopeConsume, noun: "queue", does: "End leases for another attempt", body: true, handle: (*server).retry},
 		{method: "POST", path: "/v1/queues/{queue}/bury", scope: scopeConsume, noun: "queue", does: "End leases for good, as dead letters", body: true, handle: (*server).bury},
 		{method: "POST", path: "/v1/queues/{queue}/extend", scope: scopeConsume, noun: "queue", does: "Prolong leases", body: true, handle: (*server).extend},
+		{method: "POST", path: "/v1/queues/{queue}/release", scope: scopeConsume, noun: "queue", does: "Give back what a restarted consumer held", body: true, handle: (*server).release},
+	}
+}
 
+// deadRoutes are about messages that wait or are dead.
+func deadRoutes() []route {
+	return []route{
+		{method: "GET", path: "/v1/queues/{queue}/peek", scope: scopeManage, noun: "queue", does: "Show what waits, in the order of serving", query: []string{"tenant", "limit"}, handle: (*server).peek},
+		{method: "POST", path: "/v1/queues/{queue}/purge", scope: scopeManage, noun: "queue", does: "Remove what waits or is delayed", body: true, handle: (*server).purge},
+		{method: "GET", path: "/v1/queues/{queue}/dead", scope: scopeManage, noun: "queue", does: "List dead letters, oldest first", query: []string{"tenant", "limit", "cursor"}, handle: (*server).dead},
+		{method: "DELETE", path: "/v1/queues/{queue}/dead", scope: scopeManage, noun: "queue", does: "Remove dead letters", query: []string{"tenant"}, handle: (*server).dropDead},
+		{method: "DELETE", path: "/v1/queues/{queue}/dead/{id}", scope: scopeManage, noun: "queue", does: "Remove one dead letter", handle: (*server).dropOneDead},
+		{method: "POST", path: "/v1/queues/{queue}/dead/redrive", scope: scopeManage, noun: "queue", does: "Make dead letters wait again", body: true, handle: (*server).redrive},
+	}
+}
+
+// houseRoutes are about the store and its nodes.
+func houseRoutes() []route {
+	return []route{
 		{method: "GET", path: "/v1/nodes", scope: scopeManage, noun: "node", does: "List the processes that have joined the store", handle: (*server).nodes},
 		{method: "GET", path: "/v1/stats", scope: scopeManage, noun: "store", does: "Describe the store", handle: (*server).stats},
 		{method: "GET", path: "/livez", scope: scopeNone, noun: "store", does: "Say that the process lives", anyQuery: true, handle: (*server).live},

@@ -51,6 +51,8 @@ func newPublish(r *remote) *cobra.Command {
 	f.StringVar(&p.event.ID, "id", "", "its id; made if empty")
 	f.StringVar(&p.event.ContentType, "content-type", "", "of the data; application/json if empty")
 	f.StringVar(&p.data, "data", "", "the data itself, @FILE, or - for standard input")
+	durationVar(f, &p.event.Delay, "delay", "how long it waits before it is routed")
+	f.Var(timestamp{&p.event.DeliverAt}, "deliver-at", "when it is routed, such as 2026-11-15T01:13:00Z")
 	f.StringArrayVar(&p.attributes, "attribute", nil, "NAME=VALUE; may be repeated")
 	return cmd
 }
@@ -59,6 +61,9 @@ func newPublish(r *remote) *cobra.Command {
 func (p *publishFlags) complete(stdin io.Reader) error {
 	if p.event.Type == "" {
 		return usagef("--type is required")
+	}
+	if p.event.Delay != 0 && !p.event.DeliverAt.IsZero() {
+		return usagef("--delay and --deliver-at say the same: give one of them")
 	}
 	var err error
 	switch {
@@ -92,6 +97,10 @@ func printPublished(cmd *cobra.Command, r *remote, c *client.Client, results []m
 			return err
 		}
 		return printJSON(cmd.OutOrStdout(), api.AppendPublished(nil, results, stats.Durability))
+	}
+	if len(results) == 1 && !results[0].DueAt.IsZero() {
+		p := results[0]
+		return table(cmd.OutOrStdout(), [][]string{{"ID", "DUE", "DUPLICATE"}, {p.ID, moment(p.DueAt), strconv.FormatBool(p.Duplicate)}})
 	}
 	rows := [][]string{{"ID", "SEQ", "PREV", "SINKS", "DUPLICATE"}}
 	for _, p := range results {

@@ -3,7 +3,6 @@ package main
 import (
 	"io"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,9 +11,32 @@ import (
 )
 
 func newQueue(r *remote) *cobra.Command {
-	cmd := &cobra.Command{Use: "queue", Short: "Define queues and take messages from them"}
-	cmd.AddCommand(newQueueCreate(r), newQueueList(r), newQueueShow(r), newQueueLease(r), newQueueAck(r))
+	cmd := &cobra.Command{Use: "queue", Short: "Define queues, take messages from them and look after them"}
+	cmd.AddCommand(
+		newQueueCreate(r), newQueueList(r), newQueueShow(r), newQueueDelete(r),
+		newQueueLease(r), newQueueAck(r), newQueueRetry(r), newQueueBury(r), newQueueExtend(r), newQueueRelease(r),
+		newQueuePause(r), newQueueResume(r), newQueueInject(r),
+		newQueuePeek(r), newQueueDead(r), newQueueRedrive(r), newQueuePurge(r),
+		newQueueTenants(r), newQueueWeight(r),
+	)
+	for _, sub := range cmd.Commands() {
+		do := sub.RunE
+		sub.RunE = func(cmd *cobra.Command, args []string) error { return queueHint(do(cmd, args)) }
+	}
 	return cmd
+}
+
+// queueHint adds to an error what can be done about it.
+func queueHint(err error) error {
+	switch millrace.CodeOf(err) {
+	case millrace.CodeNotFound:
+		return hint(err, "There is no such queue, tenant or message: `millrace queue list` shows the queues.")
+	case millrace.CodeImmutable:
+		return hint(err, "Define a queue under another name, or remove this one first with `millrace queue delete`.")
+	case millrace.CodeNotEmpty:
+		return hint(err, "Look with `millrace queue show`; `millrace queue purge` removes what waits, --yes instead of --if-empty removes all.")
+	}
+	return err
 }
 
 func newQueueCreate(r *remote) *cobra.Command {
@@ -22,9 +44,12 @@ func newQueueCreate(r *remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "create NAME --match PATTERN",
 		Short:   "Define a queue, or replace its definition",
-		Example: "  millrace queue create emails --match ':orders:'",
+		Example: "  millrace queue create emails --match ':orders:' --ordered --tenant-limit 10",
 		Args:    exactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if spec.Ordered && !cmd.Flags().Changed("on-exhausted") {
+				spec.OnExhausted = millrace.ExhaustedBlock
+			}
 			c, err := r.open()
 			if err != nil {
 				return err
@@ -36,13 +61,24 @@ func newQueueCreate(r *remote) *cobra.Command {
 			return printQueue(cmd.OutOrStdout(), r.json, &q)
 		},
 	}
+	specFlags(cmd, &spec)
+	return cmd
+}
+
+// specFlags are the settings of a queue.
+func specFlags(cmd *cobra.Command, spec *millrace.QueueSpec) {
 	f := cmd.Flags()
 	f.StringVar(&spec.Match, "match", "", "regular expression for TENANT:TOPIC:TYPE (required)")
-	f.DurationVar(&spec.Lease, "lease", spec.Lease, "how long a lease lasts")
-	f.IntVar(&spec.MaxAttempts, "max-attempts", spec.MaxAttempts, "deliveries before a message is dead; 0 for no limit")
-	f.DurationVar(&spec.BackoffFirst, "backoff-first", spec.BackoffFirst, "the wait after the first failed attempt")
-	f.DurationVar(&spec.BackoffMax, "backoff-max", spec.BackoffMax, "the longest wait")
-	return cmd
+	durationVar(f, &spec.Lease, "lease", "how long a lease lasts")
+	f.IntVar(&spec.MaxAttempts, "max-attempts", spec.MaxAttempts, "deliveries before a message's attempts are spent; 0 for no limit")
+	durationVar(f, &spec.BackoffFirst, "backoff-first", "the wait after the first failed attempt")
+	durationVar(f, &spec.BackoffMax, "backoff-max", "the longest wait")
+	f.StringVar((*string)(&spec.OnExhausted), "on-exhausted", string(spec.OnExhausted), "what becomes of a message whose attempts are spent: dead or block; block if --ordered")
+	f.BoolVar(&spec.Ordered, "ordered", false, "of one key, one message in flight; cannot change later")
+	f.IntVar(&spec.TenantLimit, "tenant-limit", 0, "most messages in flight per tenant; 0 for no limit")
+	f.IntVar(&spec.MaxLength, "max-length", 0, "most messages waiting per tenant; 0 for no limit")
+	f.StringVar((*string)(&spec.Overflow), "overflow", string(spec.Overflow), "what happens past --max-length: reject or drop_oldest")
+	durationVar(f, &spec.DeadRetention, "dead-retention", "how long dead letters are kept; 0s for ever")
 }
 
 func newQueueList(r *remote) *cobra.Command {
@@ -61,13 +97,12 @@ func newQueueList(r *remote) *cobra.Command {
 				return err
 			}
 			if r.json {
-				return printJSON(cmd.OutOrStdout(), api.AppendQueues(nil, queues, next))
+				return printJSON(cmd.OutOrStdout(), api.AppendQueues(nil, queues, place(next)))
 			}
 			return printQueues(cmd.OutOrStdout(), queues, next)
 		},
 	}
-	cmd.Flags().IntVar(&page.Limit, "limit", 0, "queues of a page; 100 if 0")
-	cmd.Flags().StringVar(&page.Cursor, "cursor", "", "where the page begins, as the page before it said")
+	pageFlags(cmd, &page)
 	return cmd
 }
 
@@ -90,63 +125,26 @@ func newQueueShow(r *remote) *cobra.Command {
 	}
 }
 
-func newQueueLease(r *remote) *cobra.Command {
-	o := millrace.LeaseOptions{Max: 1}
+func newQueueDelete(r *remote) *cobra.Command {
+	var ifEmpty, yes bool
 	cmd := &cobra.Command{
-		Use:   "lease NAME",
-		Short: "Take messages, in fair turns over tenants",
+		Use:   "delete NAME --yes",
+		Short: "Remove a queue with all it holds",
 		Args:  exactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if !ifEmpty && !yes {
+				return usagef("this removes the queue with all its messages: add --yes to do it, or --if-empty to do it only if there are none")
+			}
 			c, err := r.open()
 			if err != nil {
 				return err
 			}
-			messages, err := c.Queues().Lease(cmd.Context(), args[0], o)
-			if err != nil {
-				return err
-			}
-			if r.json {
-				return printJSON(cmd.OutOrStdout(), api.AppendMessages(nil, messages))
-			}
-			return printMessages(cmd.OutOrStdout(), messages)
+			return c.Queues().Delete(cmd.Context(), args[0], ifEmpty)
 		},
 	}
-	f := cmd.Flags()
-	f.IntVar(&o.Max, "max", 1, "messages, at most")
-	f.DurationVar(&o.Wait, "wait", 0, "how long to wait for the first")
-	f.DurationVar(&o.Lease, "lease", 0, "how long they are leased; the queue's if 0")
+	cmd.Flags().BoolVar(&ifEmpty, "if-empty", false, "only if it holds nothing")
+	cmd.Flags().BoolVar(&yes, "yes", false, "yes, with all it holds")
 	return cmd
-}
-
-func newQueueAck(r *remote) *cobra.Command {
-	return &cobra.Command{
-		Use:   "ack NAME RECEIPT...",
-		Short: "Settle messages as done",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return usagef("expected NAME and at least one RECEIPT")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.open()
-			if err != nil {
-				return err
-			}
-			items := make([]millrace.Settlement, len(args)-1)
-			for i, receipt := range args[1:] {
-				items[i].Receipt = receipt
-			}
-			result, err := c.Queues().Ack(cmd.Context(), args[0], items...)
-			if err != nil {
-				return err
-			}
-			if r.json {
-				return printJSON(cmd.OutOrStdout(), api.AppendSettled(nil, api.Ack, &result))
-			}
-			return table(cmd.OutOrStdout(), [][]string{{"SETTLED", "LOST"}, {strconv.Itoa(result.Settled), strconv.Itoa(len(result.Lost))}})
-		},
-	}
 }
 
 func printQueue(w io.Writer, asJSON bool, q *millrace.Queue) error {
@@ -161,39 +159,7 @@ func printQueues(w io.Writer, queues []millrace.Queue, next string) error {
 	for _, q := range queues {
 		rows = append(rows, []string{q.Name, q.Spec.Match, q.State, count(q.Ready), count(q.Leased), count(q.Delayed), count(q.Dead), count(q.Tenants), moment(q.Oldest)})
 	}
-	if next != "" {
-		rows = append(rows, []string{"… more: --cursor " + next})
-	}
-	return table(w, rows)
-}
-
-func printMessages(w io.Writer, messages []millrace.Message) error {
-	rows := [][]string{{"RECEIPT", "ATTEMPT", "UNTIL", "TENANT", "TOPIC", "TYPE", "ID", "DATA"}}
-	for _, m := range messages {
-		e := m.Event
-		rows = append(rows, []string{m.Receipt, strconv.Itoa(m.Attempt), m.LeasedUntil.UTC().Format(time.TimeOnly), e.Tenant, e.Topic, e.Type, strconv.Quote(e.ID), preview(e)})
-	}
-	return table(w, rows)
-}
-
-// preview is the beginning of an event's data, safe for a terminal.
-func preview(e millrace.Event) string {
-	const most = 60
-	text := strconv.QuoteToASCII(string(e.Data))
-	text = text[1 : len(text)-1]
-	if e.IsJSON() {
-		text = string(e.Data)
-		for _, r := range text {
-			if r < 0x20 || r >= 0x7f {
-				text = strconv.QuoteToASCII(text)
-				break
-			}
-		}
-	}
-	if len(text) > most {
-		return text[:most] + "…"
-	}
-	return text
+	return table(w, more(rows, next))
 }
 
 func count(n int64) string { return strconv.FormatInt(n, 10) }

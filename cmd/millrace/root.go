@@ -56,17 +56,48 @@ func (e *usageError) Unwrap() error { return e.err }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
+// hintError is an error with what can be done about it.
+type hintError struct {
+	err  error
+	text string
+}
+
+func (e *hintError) Error() string { return e.err.Error() }
+func (e *hintError) Unwrap() error { return e.err }
+
+// hint adds to an error what can be done about it.
+func hint(err error, text string) error { return &hintError{err, text} }
+
 // explain says what went wrong and what to do next.
 func explain(err error) string {
+	var known *hintError
+	if errors.As(err, &known) {
+		return err.Error() + "\n" + known.text
+	}
 	switch millrace.CodeOf(err) {
 	case millrace.CodeUnauthenticated:
 		return err.Error() + "\nGive the server's token with --token or MILLRACE_TOKEN."
+	case millrace.CodeForbidden:
+		return err.Error() + "\nUse a token that has this scope, or the root token."
+	case millrace.CodeFull:
+		return err.Error() + "\n" + roomHint(err)
+	case millrace.CodeStoreFull:
+		return err.Error() + "\nNothing was stored. Make room where the store is, or settle what waits, and repeat."
 	case millrace.CodeUnavailable:
 		if strings.Contains(err.Error(), "connection refused") {
 			return err.Error() + "\nIs the server running? Start one with `millrace serve`, or name another with --server."
 		}
 	}
 	return err.Error()
+}
+
+// roomHint says what can be done about a sink that is full.
+func roomHint(err error) string {
+	var e *millrace.Error
+	if !errors.As(err, &e) || e.Sink == "" {
+		return "Nothing was stored. Settle what waits, then repeat."
+	}
+	return "Nothing was stored: " + e.Sink + " has no room. Settle what waits there (`millrace queue show " + e.Sink + "`), or define it with a larger --max-length or --overflow drop_oldest."
 }
 
 // remote is how the commands that talk to a server reach it.
@@ -93,7 +124,7 @@ func newRoot() *cobra.Command {
 	flags.StringVar(&r.server, "server", "http://127.0.0.1:7070", "address of the server")
 	flags.StringVar(&r.token, "token", "", "token for the server")
 	flags.BoolVar(&r.json, "json", false, "print JSON, for machines")
-	root.AddCommand(newServe(), newPublish(r), newQueue(r), newStats(r))
+	root.AddCommand(newServe(), newPublish(r), newEvent(r), newRoute(r), newQueue(r), newStats(r))
 	return root
 }
 
@@ -128,6 +159,24 @@ func (r *remote) open() (*client.Client, error) {
 		return nil, &usageError{err}
 	}
 	return c, nil
+}
+
+// print prints an answer: as the wire has it, or as a table.
+func (r *remote) print(cmd *cobra.Command, wire []byte, rows [][]string) error {
+	if r.json {
+		return printJSON(cmd.OutOrStdout(), wire)
+	}
+	return table(cmd.OutOrStdout(), rows)
+}
+
+// atLeast is a fault unless there is an argument for every name; the last may be repeated.
+func atLeast(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return usagef("expected %s..., got %d arguments", strings.Join(names, " "), len(args))
+		}
+		return nil
+	}
 }
 
 // exactArgs is cobra.ExactArgs with a fault that says what the arguments are.

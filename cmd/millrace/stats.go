@@ -29,7 +29,7 @@ func newStats(r *remote) *cobra.Command {
 				{"engine", s.Engine}, {"durability", string(s.Durability)}, {"lanes", strconv.Itoa(s.Lanes)},
 				{"namespace", s.Namespace}, {"bytes", count(s.Bytes)},
 				{"published", count(s.Published)}, {"duplicates", count(s.Duplicates)}, {"refused", count(s.Refused)},
-				{"unrouted", count(s.Unrouted)}, {"dropped", count(s.Dropped)},
+				{"unrouted", count(s.Unrouted)}, {"dropped", count(s.Dropped)}, {"held", count(s.Held)},
 				{"ready", count(s.Queues.Ready)}, {"leased", count(s.Queues.Leased)},
 				{"delayed", count(s.Queues.Delayed)}, {"dead", count(s.Queues.Dead)},
 			})

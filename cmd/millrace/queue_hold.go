@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/api"
+)
+
+func newQueuePeek(r *remote) *cobra.Command {
+	var tenant string
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "peek NAME",
+		Short: "Show what waits, in the order of serving",
+		Args:  exactArgs("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := r.open()
+			if err != nil {
+				return err
+			}
+			messages, err := c.Queues().Peek(cmd.Context(), args[0], tenant, limit)
+			if err != nil {
+				return err
+			}
+			return r.print(cmd, api.AppendStoredMessages(nil, messages, ""), waitingRows(messages))
+		},
+	}
+	cmd.Flags().StringVar(&tenant, "tenant", "", "of this tenant alone")
+	cmd.Flags().IntVar(&limit, "limit", 0, "messages, at most; 100 if 0")
+	return cmd
+}
+
+func waitingRows(messages []millrace.StoredMessage) [][]string {
+	rows := [][]string{{"MESSAGE", "ATTEMPTS", "TENANT", "TOPIC", "TYPE", "ID", "DATA"}}
+	for _, m := range messages {
+		e := m.Event
+		rows = append(rows, []string{m.ID, strconv.Itoa(m.Attempts), e.Tenant, e.Topic, e.Type, strconv.Quote(e.ID), preview(e)})
+	}
+	return rows
+}
+
+func newQueueDead(r *remote) *cobra.Command {
+	var tenant string
+	page := millrace.Page{}
+	cmd := &cobra.Command{
+		Use:   "dead NAME",
+		Short: "List dead letters, oldest first",
+		Args:  exactArgs("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := r.open()
+			if err != nil {
+				return err
+			}
+			dead, next, err := c.Queues().Dead(cmd.Context(), args[0], tenant, page)
+			if err != nil {
+				return err
+			}
+			return r.print(cmd, api.AppendStoredMessages(nil, dead, place(next)), more(deadRows(dead), next))
+		},
+	}
+	cmd.Flags().StringVar(&tenant, "tenant", "", "of this tenant alone")
+	pageFlags(cmd, &page)
+	return cmd
+}
+
+func deadRows(dead []millrace.StoredMessage) [][]string {
+	rows := [][]string{{"MESSAGE", "DEAD", "REASON", "ATTEMPTS", "TENANT", "TOPIC", "TYPE", "ID", "ERROR"}}
+	for _, m := range dead {
+		e := m.Event
+		rows = append(rows, []string{m.ID, moment(m.DeadAt), m.Reason, strconv.Itoa(m.Attempts), e.Tenant, e.Topic, e.Type, strconv.Quote(e.ID), strconv.QuoteToASCII(m.Error)})
+	}
+	return rows
+}
+
+func newQueueRedrive(r *remote) *cobra.Command {
+	which := millrace.DeadSelection{}
+	cmd := &cobra.Command{
+		Use:     "redrive NAME --all | MESSAGE...",
+		Short:   "Make dead letters wait again, their attempts from 0",
+		Example: "  millrace queue redrive emails --all --tenant acme\n  millrace queue redrive emails 01K0C",
+		Args:    atLeast("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			which.IDs = args[1:]
+			switch named := len(which.IDs) > 0; {
+			case named == which.All:
+				return usagef("name the messages, as `queue dead` shows them, or give --all")
+			case named && which.Tenant != "":
+				return usagef("--tenant goes with --all, not with messages")
+			}
+			c, err := r.open()
+			if err != nil {
+				return err
+			}
+			done, left, err := redriveAll(cmd.Context(), c.Queues(), args[0], which)
+			if err != nil {
+				return err
+			}
+			return r.print(cmd, api.AppendRedriven(nil, done, left), [][]string{{"REDRIVEN", "REMAINING"}, {strconv.Itoa(done), strconv.Itoa(left)}})
+		},
+	}
+	cmd.Flags().BoolVar(&which.All, "all", false, "all of them")
+	cmd.Flags().StringVar(&which.Tenant, "tenant", "", "with --all, of this tenant alone")
+	return cmd
+}
+
+// redriveAll redrives as many dead letters as there were when it began; those
+// that die again meanwhile are not taken twice.
+func redriveAll(ctx context.Context, q millrace.QueueService, name string, which millrace.DeadSelection) (done, left int, err error) {
+	done, left, err = q.Redrive(ctx, name, which)
+	for total := done + left; which.All && err == nil && left > 0 && done < total; {
+		var n int
+		if n, left, err = q.Redrive(ctx, name, which); n == 0 {
+			break
+		}
+		done += n
+	}
+	return done, left, err
+}
+
+func newQueuePurge(r *remote) *cobra.Command {
+	var tenant string
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "purge NAME --yes",
+		Short: "Remove what waits or is delayed",
+		Args:  exactArgs("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !yes {
+				return usagef("this removes messages for good: look with `millrace queue peek %s`, then add --yes", args[0])
+			}
+			c, err := r.open()
+			if err != nil {
+				return err
+			}
+			done, left, err := c.Queues().Purge(cmd.Context(), args[0], tenant)
+			if err != nil {
+				return err
+			}
+			return r.print(cmd, api.AppendPurged(nil, done, left), [][]string{{"PURGED", "REMAINING"}, {strconv.Itoa(done), strconv.Itoa(left)}})
+		},
+	}
+	cmd.Flags().StringVar(&tenant, "tenant", "", "of this tenant alone")
+	cmd.Flags().BoolVar(&yes, "yes", false, "yes, for good")
+	return cmd
+}
+
+func newQueuePause(r *remote) *cobra.Command {
+	return action(r, "pause NAME", "Stop the leasing of a queue; events still come in", millrace.QueueService.Pause)
+}
+
+func newQueueResume(r *remote) *cobra.Command {
+	return action(r, "resume NAME", "End a pause", millrace.QueueService.Resume)
+}
+
+// action is a command that needs only a queue's name.
+func action(r *remote, use, short string, do func(q millrace.QueueService, ctx context.Context, name string) error) *cobra.Command {
+	return &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  exactArgs("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := r.open()
+			if err != nil {
+				return err
+			}
+			return do(c.Queues(), cmd.Context(), args[0])
+		},
+	}
+}
+
+func newQueueInject(r *remote) *cobra.Command {
+	return &cobra.Command{
+		Use:     "inject NAME",
+		Short:   "Put stored events, as JSON from standard input, into this queue alone",
+		Example: "  echo '{\"events\":[{\"id\":\"a-1\",\"topic\":\"orders\",\"type\":\"created\",\"time\":\"2026-11-15T01:13:00Z\",\"seq\":41}]}' | millrace queue inject emails",
+		Args:    exactArgs("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := io.ReadAll(cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			events, err := api.DecodeInject(text)
+			if err != nil {
+				return hint(err, `Give {"events":[…]} with the events as a queue or a listing shows them.`)
+			}
+			c, err := r.open()
+			if err != nil {
+				return err
+			}
+			n, err := c.Queues().Inject(cmd.Context(), args[0], events...)
+			if err != nil {
+				return err
+			}
+			return r.print(cmd, api.AppendInjected(nil, n), [][]string{{"INJECTED"}, {strconv.Itoa(n)}})
+		},
+	}
+}

@@ -33,9 +33,6 @@ func (c *Client) CancelHeld(ctx context.Context, tenant, id string) error {
 
 // heldFaults checks which event is meant and puts its tenant into the query.
 func heldFaults(k *call, tenant, id string) error {
-	if tenant == "" {
-		tenant = millrace.DefaultTenant
-	}
 	k.query = url.Values{"tenant": {tenant}}
 	return api.Join(nameFault("tenant", tenant), textFault("id", id))
 }

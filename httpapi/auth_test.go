@@ -15,7 +15,11 @@ func basic(user string) string {
 
 // pathOf is a route's path with names in it.
 func pathOf(rt *route) string {
-	return strings.NewReplacer("{topic}", "orders", "{queue}", "emails").Replace(rt.path)
+	path := strings.NewReplacer("{topic}", "orders", "{queue}", "emails", "{tenant}", "acme", "{id}", "a-1").Replace(rt.path)
+	if rt.path == "/v1/route" {
+		path += "?topic=orders&type=created"
+	}
+	return path
 }
 
 func TestEveryRouteAsksForTheTokenUnlessItNeedsNone(t *testing.T) {
@@ -50,16 +54,21 @@ func TestEveryRouteServesRoot(t *testing.T) {
 			s := newSite(t, openBroker(t), Options{RootToken: token})
 			s.want(201, "PUT", "/v1/queues/emails", `{"match":"."}`, "Authorization", header)
 			s.want(200, "POST", "/v1/topics/orders/events", `{"type":"a"}`, "Authorization", header)
+			s.want(200, "POST", "/v1/topics/orders/events", `{"type":"a","id":"a-1","delay":"1h"}`, "Authorization", header)
 			for _, rt := range routes() {
 				if rt.method == "DELETE" {
 					continue // last, so that the others find something
 				}
-				if g := s.ask(rt.method, pathOf(&rt), goodBody(&rt), "Authorization", header); g.status != 200 {
+				if g := s.ask(rt.method, pathOf(&rt), goodBody(&rt), "Authorization", header); g.status != 200 && g.status != 204 {
 					t.Errorf("%s %s: %d %s", rt.method, rt.path, g.status, g.body)
 				}
 			}
+			s.want(404, "DELETE", "/v1/queues/emails/dead/a-1", "", "Authorization", header)
+			s.want(200, "DELETE", "/v1/queues/emails/dead", "", "Authorization", header)
+			s.want(204, "DELETE", "/v1/queues/emails/tenants/acme", "", "Authorization", header)
 			s.want(204, "DELETE", "/v1/queues/emails", "", "Authorization", header)
 			s.want(204, "DELETE", "/v1/topics/orders", "", "Authorization", header)
+			s.want(204, "DELETE", "/v1/events/a-1", "", "Authorization", header)
 		})
 	}
 }

@@ -40,7 +40,8 @@ func badRequests() []bad {
 		{"our topic", "POST", "/v1/topics/millrace/events", `{"type":"a"}`, 422, "invalid", []string{"path.topic is reserved"}, nil},
 		{"empty array", "POST", events, `[]`, 422, "invalid", []string{"body must hold 1 to 1000 events"}, nil},
 		{"1,001 events", "POST", events, `[` + strings.Repeat(`{"type":"a"},`, 1000) + `{"type":"a"}]`, 422, "invalid", []string{"body must hold 1 to 1000 events"}, nil},
-		{"delay", "POST", events, `{"type":"a","delay":"1s"}`, 422, "invalid", []string{"body.delay is not available in this version"}, nil},
+		{"delay", "POST", events, `[{"type":"a"},{"type":"a","delay":"-1s"}]`, 422, "invalid", []string{`body[1].delay must be a duration such as "1m30s"`}, nil},
+		{"both delays", "POST", events, `{"type":"a","delay":"1s","deliver_at":"2026-11-15T01:13:00Z"}`, 422, "invalid", []string{"body.deliver_at must not be given with delay"}, nil},
 		{"empty idempotency key", "POST", events, `{"type":"a"}`, 422, "invalid", []string{"header.Idempotency-Key must not be empty"}, []string{"Idempotency-Key", ""}},
 		{"body and query", "POST", events + "?dry=1", `{}`, 422, "invalid", []string{"body.type is required", "query.dry is not a known parameter"}, nil},
 		{"limit", "GET", "/v1/topics?limit=1001", "", 422, "invalid", []string{"query.limit must be at most 1000"}, nil},
@@ -61,7 +62,6 @@ func badRequests() []bad {
 		{"lease of an unknown queue", "POST", "/v1/queues/nothing/lease", `{}`, 404, "not_found", nil, nil},
 		{"ack of an unknown queue", "POST", "/v1/queues/nothing/ack", `{"receipts":[]}`, 404, "not_found", nil, nil},
 		{"extend of an unknown queue", "POST", "/v1/queues/nothing/extend", `{"receipts":[]}`, 404, "not_found", nil, nil},
-		{"later", "POST", "/v1/lease", `{}`, 404, "not_found", nil, nil},
 		{"wrong method", "POST", "/v1/queues", `{}`, 405, "method_not_allowed", nil, nil},
 		{"wrong method of one", "PATCH", "/v1/queues/emails", `{}`, 405, "method_not_allowed", nil, nil},
 		{"get of an action", "GET", "/v1/queues/emails/ack", "", 405, "method_not_allowed", nil, nil},
@@ -78,7 +78,7 @@ func badRequests() []bad {
 
 func TestABadRequestIsRefusedWholeAndNothingIsStored(t *testing.T) {
 	s := newSite(t, openBroker(t), Options{})
-	for _, b := range badRequests() {
+	for _, b := range slices.Concat(badRequests(), badManagement()) {
 		t.Run(b.name, func(t *testing.T) {
 			s := &site{t: t, url: s.url, client: s.client}
 			code, faults := s.want(b.status, b.method, b.path, b.body, b.header...).problem(t)
@@ -211,8 +211,9 @@ func TestEveryRouteRefusesAnUnknownParameterBeforeItActs(t *testing.T) {
 			continue
 		}
 		body := goodBody(&rt)
-		path := strings.NewReplacer("{topic}", "orders", "{queue}", "emails").Replace(rt.path)
-		_, faults := s.want(422, rt.method, path+"?nonsense=1", body).problem(t)
+		path, _, _ := strings.Cut(pathOf(&rt), "?")
+		query := strings.TrimPrefix(pathOf(&rt), path) + "&nonsense=1"
+		_, faults := s.want(422, rt.method, path+"?"+query[1:], body).problem(t)
 		if diff := cmp.Diff([]string{"query.nonsense is not a known parameter"}, faults); diff != "" {
 			t.Errorf("%s %s: %s", rt.method, rt.path, diff)
 		}
@@ -224,17 +225,20 @@ func TestEveryRouteRefusesAnUnknownParameterBeforeItActs(t *testing.T) {
 
 // goodBody is a body that a route takes.
 func goodBody(rt *route) string {
+	bodies := map[string]string{
+		"/v1/topics/{topic}": `{"publisher":"shop"}`, "/v1/topics/{topic}/events": `{"type":"a"}`,
+		"/v1/queues/{queue}": `{"match":"."}`, "/v1/queues/{queue}/tenants/{tenant}": `{"weight":2}`,
+		"/v1/lease": `{"queues":{"emails":1}}`, "/v1/queues/{queue}/lease": `{}`, "/v1/queues/{queue}/release": `{"consumer":"w-1"}`,
+		"/v1/queues/{queue}/pause": `{}`, "/v1/queues/{queue}/resume": ``, "/v1/queues/{queue}/purge": `{"tenant":"acme"}`,
+		"/v1/queues/{queue}/dead/redrive": `{"all":true}`,
+		"/v1/queues/{queue}/inject":       `{"events":[{"id":"a-2","topic":"orders","type":"a","time":"2026-11-15T01:13:00Z","seq":7}]}`,
+	}
+	body, known := bodies[rt.path]
 	switch {
 	case !rt.body:
 		return ""
-	case rt.method == "PUT" && rt.noun == "queue":
-		return `{"match":"."}`
-	case rt.method == "PUT":
-		return `{"publisher":"shop"}`
-	case strings.HasSuffix(rt.path, "/events"):
-		return `{"type":"a"}`
-	case strings.HasSuffix(rt.path, "/lease"):
-		return `{}`
+	case known:
+		return body
 	}
 	return `{"receipts":[]}`
 }

@@ -35,7 +35,7 @@ func TestAnErrorOfTheBrokerIsAProblemWithItsCode(t *testing.T) {
 	a := &ailing{Broker: openBroker(t)}
 	s := newSite(t, a, Options{})
 	for status, codes := range map[int][]millrace.Code{
-		429: {millrace.CodeRateLimited}, 403: {millrace.CodeTopicClaimed}, 507: {millrace.CodeStoreFull},
+		429: {millrace.CodeRateLimited, millrace.CodeFull}, 403: {millrace.CodeTopicClaimed}, 507: {millrace.CodeStoreFull},
 		503: {millrace.CodeUnavailable, millrace.CodeDraining, millrace.CodeNotReplicated, millrace.CodeOutcomeUnknown},
 		500: {millrace.CodeInternal, millrace.CodeStale, millrace.CodeLaneMissing},
 	} {

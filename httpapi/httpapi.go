@@ -153,7 +153,8 @@ func (s *server) handle(rt *route) func(http.ResponseWriter, *call) (answer, err
 		if err := s.read(w, c, rt); err != nil {
 			return answer{}, err
 		}
-		return rt.handle(s, c)
+		a, err := rt.handle(s, c)
+		return a, rt.located(c, err)
 	}
 }
 

@@ -130,6 +130,7 @@ func (g got) problem(t *testing.T) (code string, faults []string) {
 		Type, Title, Code, Detail string
 		Status                    int
 		RequestID                 string `json:"request_id"`
+		Sink                      *string
 		Errors                    []millrace.Fault
 	}
 	d := json.NewDecoder(strings.NewReader(g.body))
@@ -148,6 +149,9 @@ func (g got) problem(t *testing.T) (code string, faults []string) {
 	}
 	if retry := g.header.Get("Retry-After"); (retry != "") != (g.status == 429 || g.status == 503) {
 		t.Errorf("status %d with Retry-After %q", g.status, retry)
+	}
+	if (p.Sink != nil) != (p.Code == "full") {
+		t.Errorf("code %s with a sink or without: %s", p.Code, g.body)
 	}
 	for _, f := range p.Errors {
 		faults = append(faults, f.Location+" "+f.Message)

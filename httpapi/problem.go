@@ -1,11 +1,14 @@
 package httpapi
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/millrace-dev/millrace"
 	"github.com/millrace-dev/millrace/api"
@@ -56,6 +59,56 @@ func problem(h http.Header, err error, id string) answer {
 		h.Set("Connection", "close") // the rest of the body is not read
 	}
 	return answer{status: api.StatusOf(e.Code), body: api.AppendProblem(nil, e, id)}
+}
+
+// located says of the backend's faults where in the request they are: the
+// backend knows arguments, a caller knows a path, a query and a body.
+func (rt *route) located(c *call, err error) error {
+	var e *millrace.Error
+	if err == nil || !errors.As(err, &e) {
+		return err
+	}
+	if e.Code == millrace.CodeBadCursor && len(e.Faults) == 0 {
+		located := *e
+		located.Faults = []millrace.Fault{{Location: "query.cursor", Message: "must be the next of a page"}}
+		return &located
+	}
+	if len(e.Faults) == 0 {
+		return err
+	}
+	located := *e
+	located.Faults = slices.Clone(e.Faults)
+	for i := range located.Faults {
+		located.Faults[i].Location = rt.locate(c, located.Faults[i].Location)
+	}
+	return &located
+}
+
+// locate is where in a request an argument of the backend stands.
+func (rt *route) locate(c *call, argument string) string {
+	first, _, _ := strings.Cut(argument, ".")
+	first, _, indexed := strings.Cut(first, "[")
+	switch {
+	case slices.Contains([]string{"body", "path", "query", "header"}, first):
+		return argument
+	case strings.Contains(rt.path, "{"+first+"}"):
+		return "path." + argument
+	case slices.Contains(rt.query, first):
+		return "query." + argument
+	case first == "events" && indexed && strings.HasSuffix(rt.path, "/events"):
+		return c.eventLocation(argument)
+	}
+	return "body." + argument
+}
+
+// eventLocation is where an event of a publish stands: a body of one event is
+// the event itself.
+func (c *call) eventLocation(argument string) string {
+	if body := bytes.TrimSpace(c.body); len(body) > 0 && body[0] == '{' {
+		_, field, _ := strings.Cut(argument, "]")
+		return "body" + field
+	}
+	return "body" + strings.TrimPrefix(argument, "events")
 }
 
 // panicked is the error of a handler that broke down.

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// shell runs command lines against a server.
+type shell struct {
+	t   *testing.T
+	url string
+}
+
+// want runs a line and checks that it prints a text.
+func (s shell) want(text, line string) string {
+	s.t.Helper()
+	code, out, errs := command(s.t, append(strings.Fields(line), "--server", s.url)...)
+	if code != exitOK || !strings.Contains(out, text) {
+		s.t.Fatalf("%s: exit %d, %q, %q, want %q", line, code, out, errs, text)
+	}
+	return out
+}
+
+// refused runs a line that must fail and checks what it says.
+func (s shell) refused(text, line string) {
+	s.t.Helper()
+	if code, _, errs := command(s.t, append(strings.Fields(line), "--server", s.url)...); code != exitFailure || !strings.Contains(errs, text) {
+		s.t.Fatalf("%s: exit %d, %q, want %q", line, code, errs, text)
+	}
+}
+
+// lease leases one message and returns its receipt.
+func (s shell) lease(flags string) string {
+	s.t.Helper()
+	out := s.want(`"receipt"`, "queue lease emails --wait 5s --json "+flags)
+	return regexp.MustCompile(`"receipt": "([^"]+)"`).FindStringSubmatch(out)[1]
+}
+
+func TestAQueuesLifeThroughTheCommandLine(t *testing.T) {
+	s := shell{t, server(t, "--store", "memory:")}
+	s.want("emails", "queue create emails --match :orders: --tenant-limit 9 --max-length 3 --dead-retention 7d")
+	s.want(`"tenant_limit": 9`, "queue show emails --json")
+	s.want("emails", "route --topic orders --type created")
+	s.want("queue create", "route --topic nothing --type created")
+	for _, tenant := range []string{"acme", "acme", "bolt"} {
+		s.want("false", "publish orders --type created --tenant "+tenant)
+	}
+	s.want("bolt", "queue tenants emails")
+	s.want("acme", "queue peek emails --tenant acme")
+
+	s.want("", "queue pause emails")
+	s.want(`"messages": []`, "queue lease emails --wait 5s --json")
+	s.want("", "queue resume emails")
+	s.want(`"weight": 0`, "queue weight emails bolt --weight 0 --json")
+	s.want(`"weight": 1`, "queue weight emails bolt --reset --json")
+
+	s.want(`"settled": 1`, "queue extend emails "+s.lease("--consumer w-1")+" --lease 1h --json")
+	s.want(`"released": 1`, "queue release emails --consumer w-1 --json")
+	s.want(`"settled": 1`, "queue retry emails "+s.lease("")+" --delay 1h --error later --json")
+	s.want(`"settled": 1`, "queue bury emails "+s.lease("")+" --error boom --json")
+	out := s.want("boom", "queue dead emails --json")
+	id := regexp.MustCompile(`"id": "([^"]+)"`).FindStringSubmatch(out)[1]
+	s.want(`"redriven": 1`, "queue redrive emails "+id+" --json")
+	s.want(`"redriven": 0`, "queue redrive emails --all --json")
+	s.refused("queue list", "queue redrive emails "+id)
+	s.refused("queue purge", "queue delete emails --if-empty")
+	s.want(`"purged": 3`, "queue purge emails --yes --json")
+	s.want("", "queue delete emails --if-empty")
+	s.refused("queue list", "queue show emails")
+}
+
+func TestAFullQueueIsExplained(t *testing.T) {
+	s := shell{t, server(t, "--store", "memory:")}
+	s.want("emails", "queue create emails --match :orders: --max-length 1")
+	s.want("false", "publish orders --type created")
+	s.refused("millrace queue show emails", "publish orders --type created")
+}
+
+func TestAnOrderedQueueThroughTheCommandLine(t *testing.T) {
+	s := shell{t, server(t, "--store", "memory:")}
+	s.want(`"on_exhausted": "block"`, "queue create emails --match :orders: --ordered --json")
+	s.refused("under another name", "queue create emails --match :orders:")
+	s.refused("body.lease", "queue lease emails --at-most-once")
+}
+
+func TestADelayedEventThroughTheCommandLine(t *testing.T) {
+	s := shell{t, server(t, "--store", "memory:")}
+	s.want("emails", "queue create emails --match :orders:")
+	s.want("a-1", "publish orders --type created --id a-1 --tenant acme --delay 1d")
+	s.want(`"due_at"`, "event show a-1 --tenant acme --json")
+	s.refused("--tenant", "event show a-1")
+	s.want("", "event cancel a-1 --tenant acme")
+	s.refused("still waits", "event show a-1 --tenant acme")
+	s.want("a-2", "publish orders --type created --id a-2 --delay 20ms")
+	s.want("a-2", "queue lease emails --wait 10s --at-most-once")
+	s.want(`"ready": 0`, "queue show emails --json")
+}
+
+func TestInjectedEventsThroughTheCommandLine(t *testing.T) {
+	s := shell{t, server(t, "--store", "memory:")}
+	s.want("emails", "queue create emails --match nothing-else")
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"queue", "inject", "emails", "--server", s.url}, strings.NewReader(example(t, "inject_in")), &out, &errs); code != exitOK {
+		t.Fatal(errs.String())
+	}
+	s.want(`"seq": 41`, "queue lease emails --max 2 --json")
+	code := run(t.Context(), []string{"queue", "inject", "emails", "--server", s.url}, strings.NewReader(`{"events":[{}]}`), &out, &errs)
+	if code != exitFailure || !strings.Contains(errs.String(), "body.events[0].seq is required") || !strings.Contains(errs.String(), "as a queue or a listing shows them") {
+		t.Errorf("exit %d, %q", code, errs.String())
+	}
+}

@@ -228,15 +228,16 @@ func (d *decoder) duration(least, most time.Duration) (v time.Duration, ok bool)
 	return v, true
 }
 
-func (d *decoder) time() (t time.Time, ok bool) {
+func (d *decoder) time() time.Time {
 	s, ok := d.string("")
 	if !ok {
-		return time.Time{}, false
+		return time.Time{}
 	}
-	if t, ok = ParseTime(s); !ok {
+	t, ok := ParseTime(s)
+	if !ok {
 		d.fault("must be a time as in RFC 3339")
 	}
-	return t, ok
+	return t
 }
 
 func (d *decoder) base64() []byte {

@@ -23,7 +23,7 @@ func DecodeDelayed(text []byte) (e millrace.Delayed, err error) {
 		for d.next() {
 			switch string(d.name) {
 			case "due_at":
-				e.DueAt, _ = d.time()
+				e.DueAt = d.time()
 			case "recorded_at", "seq", "prev":
 				if !d.null() {
 					d.eventMember(&e.Event, &millrace.Event{})

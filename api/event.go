@@ -90,9 +90,9 @@ func (d *decoder) eventMember(e, like *millrace.Event) {
 	case "key":
 		e.Key, _ = d.word("")
 	case "time":
-		e.Time, _ = d.time()
+		e.Time = d.time()
 	case "recorded_at":
-		e.RecordedAt, _ = d.time()
+		e.RecordedAt = d.time()
 	default:
 		d.eventContent(e, like)
 	}

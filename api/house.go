@@ -44,9 +44,9 @@ func (d *decoder) node() (n millrace.Node) {
 		case "roles":
 			n.Roles = d.strings()
 		case "started_at":
-			n.StartedAt, _ = d.time()
+			n.StartedAt = d.time()
 		case "seen_at":
-			n.SeenAt, _ = d.time()
+			n.SeenAt = d.time()
 		default:
 			d.skip()
 		}

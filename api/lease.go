@@ -205,7 +205,7 @@ func (d *decoder) message(like *millrace.Message) (m millrace.Message) {
 		case "attempt":
 			m.Attempt = int(d.unsigned())
 		case "leased_until":
-			m.LeasedUntil, _ = d.time()
+			m.LeasedUntil = d.time()
 		case "event":
 			m.Event = d.event(&like.Event)
 		default:

@@ -87,7 +87,7 @@ func (d *decoder) publishEvent(p PublishPath, i int, like *millrace.Event) (e mi
 		case "key":
 			e.Key, _ = d.given("")
 		case "time":
-			e.Time, _ = d.time()
+			e.Time = d.time()
 		case "content_type":
 			e.ContentType, _ = d.given(like.ContentType)
 		default:
@@ -118,7 +118,7 @@ func (d *decoder) publishContent(e *millrace.Event, g *given) {
 		e.Delay, _ = d.duration(0, millrace.MaxEventDelay)
 	case "deliver_at":
 		g.deliverAt = true
-		e.DeliverAt, _ = d.time()
+		e.DeliverAt = d.time()
 	default:
 		d.skip()
 	}
@@ -280,7 +280,7 @@ func (d *decoder) publishedEvent() (p millrace.Published) {
 		case "sinks":
 			p.Sinks = int(d.unsigned())
 		case "due_at":
-			p.DueAt, _ = d.time()
+			p.DueAt = d.time()
 		case "error":
 			code, _ := d.string("")
 			p.Err = &millrace.Error{Code: millrace.Code(code)}

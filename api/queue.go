@@ -203,7 +203,7 @@ func (d *decoder) queueStats(s *millrace.QueueStats) bool {
 		s.Tenants, _ = d.integer(0, maxInteger)
 	case "oldest":
 		if !d.null() {
-			s.Oldest, _ = d.time()
+			s.Oldest = d.time()
 		}
 	case "dropped":
 		s.Dropped, _ = d.integer(0, maxInteger)

@@ -218,7 +218,7 @@ func DecodeSettled(text []byte) (r millrace.SettleResult, err error) {
 				r.Dead = int(d.unsigned())
 			case "leased_until":
 				if !d.null() {
-					r.LeasedUntil, _ = d.time()
+					r.LeasedUntil = d.time()
 				}
 			default:
 				d.skip()

@@ -55,7 +55,7 @@ func (d *decoder) death(m *millrace.StoredMessage) {
 	case "error":
 		m.Error, _ = d.string("")
 	case "dead_at":
-		m.DeadAt, _ = d.time()
+		m.DeadAt = d.time()
 	default:
 		d.skip()
 	}

@@ -80,7 +80,7 @@ func (d *decoder) tenant() (t millrace.Tenant) {
 			t.Limit = int(d.unsigned())
 		case "oldest":
 			if !d.null() {
-				t.Oldest, _ = d.time()
+				t.Oldest = d.time()
 			}
 		default:
 			d.tenantCount(&t.QueueCounts)

@@ -45,7 +45,7 @@ func (d *decoder) topicAnswer() (t millrace.Topic) {
 			t.Events, _ = d.integer(0, maxInteger)
 		case "last_event_at":
 			if !d.null() {
-				t.LastEventAt, _ = d.time()
+				t.LastEventAt = d.time()
 			}
 		default:
 			d.skip()

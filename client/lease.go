@@ -14,16 +14,19 @@ func (q queues) Lease(ctx context.Context, name string, o millrace.LeaseOptions)
 	if err := nameFault("queue", name); err != nil {
 		return nil, err
 	}
-	return q.lease(ctx, post(api.AppendLease(nil, o), "queues", name, "lease"), o.Wait)
+	return q.lease(ctx, post(api.AppendLease(nil, o), "queues", name, "lease"), o)
 }
 
 // LeaseAny is asked once, as Lease is.
 func (q queues) LeaseAny(ctx context.Context, weights map[string]int, o millrace.LeaseOptions) ([]millrace.Message, error) {
-	return q.lease(ctx, post(api.AppendLeaseAny(nil, weights, o), "lease"), o.Wait)
+	return q.lease(ctx, post(api.AppendLeaseAny(nil, weights, o), "lease"), o)
 }
 
-func (q queues) lease(ctx context.Context, k call, wait time.Duration) ([]millrace.Message, error) {
-	k.once, k.wait = true, max(wait, 0)
+func (q queues) lease(ctx context.Context, k call, o millrace.LeaseOptions) ([]millrace.Message, error) {
+	if o.AtMostOnce && o.Lease != 0 { // the wire says both with one word
+		return nil, millrace.Invalid([]millrace.Fault{{Location: "lease", Message: "must not be given with at most once"}})
+	}
+	k.once, k.wait = true, max(o.Wait, 0)
 	r, err := q.c.do(ctx, k)
 	if err != nil {
 		return nil, err

@@ -247,8 +247,12 @@ func TestBadArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 			_, _, err := q.DropDead(ctx, "emails", millrace.DeadSelection{IDs: []string{""}})
 			return err
 		},
-		"bad tenant":   func() error { _, _, err := q.Purge(ctx, "emails", "a:b"); return err },
-		"bad queue":    func() error { _, _, err := q.Purge(ctx, "..", ""); return err },
+		"bad tenant": func() error { _, _, err := q.Purge(ctx, "emails", "a:b"); return err },
+		"bad queue":  func() error { _, _, err := q.Purge(ctx, "..", ""); return err },
+		"lease of nothing": func() error {
+			_, err := q.Lease(ctx, "emails", millrace.LeaseOptions{AtMostOnce: true, Lease: time.Minute})
+			return err
+		},
 		"no consumer":  func() error { _, err := q.Release(ctx, "emails", ""); return err },
 		"no events":    func() error { _, err := q.Inject(ctx, "emails"); return err },
 		"empty tenant": func() error { _, err := q.Tenant(ctx, "emails", ""); return err },

@@ -161,7 +161,7 @@ func (s *server) handle(rt *route) func(http.ResponseWriter, *call) (answer, err
 func (s *server) record(c *call, status int, took time.Duration, err error) {
 	level := slog.LevelDebug
 	switch {
-	case c.Context().Err() != nil: // the caller has gone away, and whatever failed failed of that
+	case c.Context().Err() != nil: // the caller has gone away, and that is why it failed
 	case status == http.StatusInternalServerError:
 		level = slog.LevelError
 	case status > http.StatusInternalServerError:

@@ -89,6 +89,10 @@ func TestTheAuditFindsWhatIsWrong(t *testing.T) {
 			l.publish("again", both2("a"))
 			l.Ledger.entries[len(l.Ledger.entries)-1].Events[0].Seq++
 		}},
+		{"acknowledged as the first twice", "was stored twice", func(_ *Model, l *Load) {
+			l.publish("again", both2("a"))
+			l.Ledger.entries[len(l.Ledger.entries)-1].Events[0].Duplicate = false
+		}},
 		{"leased after settled", "was leased after it was settled", func(_ *Model, l *Load) {
 			acked := l.Ledger.History()[8+1].Events[0]
 			l.Ledger.Record(Entry{Call: "late", Phase: Invoked, Op: "lease", Queue: patientQueue})

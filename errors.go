@@ -1,6 +1,7 @@
 package millrace
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -120,7 +121,7 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Code == e.Code && t.Detail == "" && t.Err == nil
 }
 
-// Bare errors for errors.Is; IsCode does the same for any code.
+// Bare errors for errors.Is; CodeOf tells any code.
 var (
 	ErrNotFound       = &Error{Code: CodeNotFound}
 	ErrInvalid        = &Error{Code: CodeInvalid}
@@ -133,18 +134,12 @@ var (
 // CodeOf returns the code of the first Error in err's chain, or CodeInternal
 // if there is none, or "" if err is nil.
 func CodeOf(err error) Code {
-	if err == nil {
+	var e *Error
+	switch {
+	case err == nil:
 		return ""
-	}
-	for e := err; e != nil; {
-		if m, ok := e.(*Error); ok {
-			return m.Code
-		}
-		u, ok := e.(interface{ Unwrap() error })
-		if !ok {
-			break
-		}
-		e = u.Unwrap()
+	case errors.As(err, &e):
+		return e.Code
 	}
 	return CodeInternal
 }

@@ -1,6 +1,7 @@
 package millrace
 
 import (
+	"errors"
 	"regexp"
 	"regexp/syntax"
 	"strconv"
@@ -24,7 +25,8 @@ func MatchFault(pattern string) string {
 		return "must be at most " + strconv.Itoa(MaxPatternLen) + " characters"
 	}
 	if _, err := regexp.Compile(pattern); err != nil {
-		if se, ok := err.(*syntax.Error); ok {
+		var se *syntax.Error
+		if errors.As(err, &se) {
 			return "is not a regular expression: " + se.Code.String()
 		}
 		return "is not a regular expression"

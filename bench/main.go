@@ -32,7 +32,8 @@ func main() {
 
 // options are the settings of a run.
 type options struct {
-	rounds   int
+	rounds   int           // at most
+	within   time.Duration // no round begins that would end later
 	window   time.Duration
 	idle     time.Duration // 0: not measured
 	backlog  int           // messages that wait when leasing begins
@@ -49,7 +50,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.BoolVar(&quick, "quick", false, "fewer and shorter rounds: within a minute")
-	f.IntVar(&o.rounds, "rounds", 5, "how often everything is measured")
+	f.IntVar(&o.rounds, "rounds", 5, "how often everything is measured, at most")
+	f.DurationVar(&o.within, "within", 4*time.Minute, "how long the run may last; it ends after fewer rounds if it must, but never without one")
 	f.DurationVar(&o.window, "window", time.Second, "how long each measurement lasts")
 	f.DurationVar(&o.idle, "idle", 10*time.Second, "how long an idle node is watched; 0 for not at all")
 	f.IntVar(&o.backlog, "backlog", 200000, "messages that wait when leasing begins")
@@ -62,7 +64,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return o, err
 	}
 	if quick {
-		o.rounds, o.window, o.idle, o.backlog = 1, 500*time.Millisecond, 5*time.Second, 120000
+		o.rounds, o.within, o.window, o.idle, o.backlog = 3, time.Minute, 400*time.Millisecond, 5*time.Second, 120000
 	}
 	if o.rounds < 1 || o.window <= 0 || o.backlog < hundred {
 		return o, errors.New("rounds and window must be above 0, and backlog at least 100")
@@ -112,27 +114,17 @@ func (o options) chosen(all []entry) []entry {
 	return list
 }
 
-// measure runs all rounds.
+// measure runs as many rounds as there is time for.
 func (o options) measure(ctx context.Context, list []entry, progress io.Writer) (*report, error) {
 	samples := make([][]sample, len(list))
-	for round := range o.rounds {
-		for i, e := range list {
-			w := &window{length: o.window, redis: e.on}
-			if round == 0 && o.profile != "" {
-				w.profile = filepath.Join(o.profile, e.id)
-			}
-			settle()
-			if err := e.run(ctx, w); err != nil {
-				return nil, fmt.Errorf("measure %s: %w", e.id, err)
-			}
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-			fmt.Fprintf(progress, "round %d of %d: %s %s/s\n", round+1, o.rounds, e.id, count(w.Rate))
-			samples[i] = append(samples[i], w.sample)
+	begin, done := time.Now(), 0
+	for done < o.rounds && (done == 0 || o.timeForAnother(time.Since(begin), done)) {
+		if err := o.round(ctx, done, list, samples, progress); err != nil {
+			return nil, err
 		}
+		done++
 	}
-	r := &report{Rounds: o.rounds}
+	r := &report{Rounds: done}
 	for i, e := range list {
 		r.Figures = append(r.Figures, figureOf(e, samples[i]))
 	}
@@ -146,6 +138,36 @@ func (o options) measure(ctx context.Context, list []entry, progress io.Writer) 
 	}
 	r.judgeIdle(idle)
 	return r, nil
+}
+
+// timeForAnother reports whether one more round, as long as those so far, and
+// the idle watch still end in time.
+func (o options) timeForAnother(spent time.Duration, rounds int) bool {
+	rest := o.idle
+	if o.idle > 0 {
+		rest += 2 * calm
+	}
+	return spent+spent/time.Duration(rounds)+rest <= o.within
+}
+
+// round measures everything once.
+func (o options) round(ctx context.Context, no int, list []entry, samples [][]sample, progress io.Writer) error {
+	for i, e := range list {
+		w := &window{length: o.window, redis: e.on}
+		if no == 0 && o.profile != "" {
+			w.profile = filepath.Join(o.profile, e.id)
+		}
+		settle()
+		if err := e.run(ctx, w); err != nil {
+			return fmt.Errorf("measure %s: %w", e.id, err)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		fmt.Fprintf(progress, "round %d: %s %s/s\n", no+1, e.id, count(w.Rate))
+		samples[i] = append(samples[i], w.sample)
+	}
+	return nil
 }
 
 func (o options) print(r *report, w io.Writer) error {

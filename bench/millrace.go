@@ -32,16 +32,9 @@ type mill struct {
 	dir string
 }
 
-func (o ours) open(ctx context.Context) (m *mill, err error) {
-	m = &mill{}
-	store := ""
-	if o.redis != nil {
-		_, err = o.redis.Call("FLUSHALL", "SYNC")
-		store = o.redis.URL()
-	} else {
-		m.dir, err = os.MkdirTemp("", "bench-millrace-")
-		store = "embedded:" + m.dir
-	}
+func (o ours) open(ctx context.Context) (*mill, error) {
+	m := &mill{}
+	store, err := o.emptyStore(m)
 	if err != nil {
 		return nil, fmt.Errorf("make an empty store: %w", err)
 	}
@@ -54,6 +47,15 @@ func (o ours) open(ctx context.Context) (m *mill, err error) {
 		return nil, fmt.Errorf("define queue: %w", err)
 	}
 	return m, nil
+}
+
+func (o ours) emptyStore(m *mill) (url string, err error) {
+	if o.redis != nil {
+		_, err = o.redis.Call("FLUSHALL", "SYNC")
+		return o.redis.URL(), err
+	}
+	m.dir, err = os.MkdirTemp("", "bench-millrace-")
+	return "embedded:" + m.dir, err
 }
 
 // close stops the broker. A measurement is over by then: what is not drained does not count.

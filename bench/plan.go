@@ -41,10 +41,10 @@ func plan(o options, plain, fsync *redistest.Server) []entry {
 func published(_ options, redis *redistest.Server) []entry {
 	e, r := ours{}, ours{redis: redis}
 	return []entry{
-		{"embedded-publish-1", "millrace embedded", oneByOne, e.publish(singles, 1), nil},
+		{"embedded-publish-one", "millrace embedded", oneByOne, e.publish(singles, 1), nil},
 		{"jetstream-publish", "JetStream", oneByOne, jetPeer{}.publish, nil},
-		{"pebble-1", "raw Pebble", "synced commit of one, 64 goroutines", rawPebble{}.commit(singles, 1), nil},
-		{"redis-publish-1", "millrace redis", oneByOne, r.publish(singles, 1), redis},
+		{"pebble-one", "raw Pebble", "synced commit of one, 64 goroutines", rawPebble{}.commit(singles, 1), nil},
+		{"redis-publish-one", "millrace redis", oneByOne, r.publish(singles, 1), redis},
 		{"asynq-enqueue", "asynq", "enqueue one by one, 64 goroutines", asynqPeer{redis}.enqueue, redis},
 		{"embedded-publish-100", "millrace embedded", inHundreds, e.publish(batchers, hundred), nil},
 		{"pebble-100", "raw Pebble", "synced commit of a hundred, 8 goroutines", rawPebble{}.commit(batchers, hundred), nil},
@@ -80,7 +80,7 @@ func fsynced(o options, redis *redistest.Server) []entry {
 	const who = "millrace redis, fsync"
 	r := ours{redis: redis}
 	return []entry{
-		{"redisfsync-publish-1", who, oneByOne, r.publish(singles, 1), redis},
+		{"redisfsync-publish-one", who, oneByOne, r.publish(singles, 1), redis},
 		{"redisfsync-publish-100", who, inHundreds, r.publish(batchers, hundred), redis},
 		{"redisfsync-lease-1t", who, consume + ", 1 tenant", r.lease(o.backlog, 1), redis},
 		{"redisfsync-both", who, bothEnds, r.endToEnd, redis},
@@ -99,16 +99,16 @@ type comparison struct {
 // comparisons are the rows of the verdict. A goal of 0 is none.
 func comparisons() []comparison {
 	return []comparison{
-		{"redis: publish one by one / asynq enqueue", "redis-publish-1", "asynq-enqueue", 1.5, false},
+		{"redis: publish one by one / asynq enqueue", "redis-publish-one", "asynq-enqueue", 1.5, false},
 		{"redis: publish in hundreds / asynq enqueue", "redis-publish-100", "asynq-enqueue", 3, false},
 		{"redis: lease + ack / asynq process", "redis-lease-1t", "asynq-process", 8, false},
 		{"redis: end to end / asynq end to end", "redis-both", "asynq-both", 0, false},
 		{"redis: publish in hundreds / XADD pipelined", "redis-publish-100", "redis-xadd", 0.3, false},
-		{"embedded, fsynced: publish one by one / JetStream publish", "embedded-publish-1", "jetstream-publish", 2, false},
+		{"embedded, fsynced: publish one by one / JetStream publish", "embedded-publish-one", "jetstream-publish", 2, false},
 		{"embedded, fsynced: publish in hundreds / JetStream publish", "embedded-publish-100", "jetstream-publish", 0, false},
 		{"embedded, fsynced: lease + ack / JetStream pull + ack", "embedded-lease-1t", "jetstream-pull", 2, false},
 		{"embedded, fsynced: end to end / JetStream end to end", "embedded-both", "jetstream-both", 0, false},
-		{"embedded: publish one by one / Pebble synced commit", "embedded-publish-1", "pebble-1", 0, false},
+		{"embedded: publish one by one / Pebble synced commit", "embedded-publish-one", "pebble-one", 0, false},
 		{"embedded: publish in hundreds / Pebble synced hundreds", "embedded-publish-100", "pebble-100", 0, false},
 		{"embedded: cost of 1,000 tenants / of one", "embedded-lease-1000t", "embedded-lease-1t", 1.2, true},
 		{"embedded: cost of 100,000 tenants / of one", "embedded-lease-100000t", "embedded-lease-1t", 1.2, true},

@@ -168,7 +168,7 @@ func (r *report) writeText(w io.Writer) error {
 		}
 		fmt.Fprintln(t)
 	}
-	fmt.Fprintf(t, "Medians of %d rounds. Idle: %s\n", r.Rounds, r.Idle)
+	fmt.Fprintf(t, "Medians of %d rounds. Commands of the idle node: %s\n", r.Rounds, r.Idle)
 	return t.Flush()
 }
 
@@ -184,7 +184,7 @@ func (r *report) writeMarkdown(w io.Writer) error {
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "Medians of %d rounds. Idle: %s\n", r.Rounds, r.Idle)
+	fmt.Fprintf(&b, "Medians of %d rounds. Commands of the idle node: %s\n", r.Rounds, r.Idle)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

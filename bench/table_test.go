@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -56,6 +57,15 @@ func TestEveryComparisonNamesWhatIsMeasured(t *testing.T) {
 	for _, c := range comparisons() {
 		if !ids[c.ours] || !ids[c.theirs] {
 			t.Errorf("%s: %s or %s is not measured", c.what, c.ours, c.theirs)
+		}
+	}
+}
+
+func TestNoRoundBeginsThatWouldEndTooLate(t *testing.T) {
+	o := options{within: time.Minute, idle: 6 * time.Second}
+	for spent, want := range map[time.Duration]bool{20 * time.Second: true, 25 * time.Second: true, 26 * time.Second: false, time.Hour: false} {
+		if got := o.timeForAnother(spent, 1); got != want {
+			t.Errorf("after %v: got %v, want %v", spent, got, want)
 		}
 	}
 }

@@ -143,7 +143,7 @@ func (s *serveSettings) serve(ctx context.Context, stdout, stderr io.Writer) err
 		return errors.Join(fmt.Errorf("open the store: %w", err), listener.Close())
 	}
 	server := &http.Server{
-		Handler:           httpapi.Handler(b, httpapi.Options{RootToken: s.rootToken, Logger: log}),
+		Handler:           httpapi.Handler(b, httpapi.Options{RootToken: s.rootToken, Version: version, Logger: log}),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,

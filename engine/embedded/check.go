@@ -163,26 +163,20 @@ func (c *checker) checkHeld(q, fresh *queue) {
 	var leased, delayed int64
 	left, byFacet := map[*lease]int{}, map[*facet]int{}
 	for seq, h := range q.out {
-		f := fresh.out[seq]
 		switch h.state {
 		case stateLeased:
 			leased++
 			left[h.lease]++
 			byFacet[h.facet]++
-			if f.state != stateLeased || f.lease.token != h.lease.token || f.lease.due.at != h.lease.due.at || f.mark != h.mark {
-				c.add("queue %s: message %d is leased in memory but not so on disk", q.uid, seq)
-			}
 			c.checkDue(q, seq, &h.lease.due)
 		case stateDelayed:
 			delayed++
 			byFacet[h.facet]++
-			if f.state != stateDelayed || f.due.at != h.due.at || f.mark != h.mark {
-				c.add("queue %s: message %d is delayed in memory but not so on disk", q.uid, seq)
-			}
 			c.checkDue(q, seq, h.due)
 		case stateGone:
 			c.add("queue %s: message %d is remembered as settled", q.uid, seq)
 		}
+		c.compareHeld(q, seq, h, fresh.out[seq])
 	}
 	for ls, n := range left {
 		if ls.left != n {
@@ -196,6 +190,23 @@ func (c *checker) checkHeld(q, fresh *queue) {
 	}
 	if leased != q.leased || delayed != q.delayed {
 		c.add("queue %s: counts %d leased, %d delayed but has %d, %d", q.uid, q.leased, q.delayed, leased, delayed)
+	}
+}
+
+// compareHeld compares what memory and disk say of a message in flight.
+func (c *checker) compareHeld(q *queue, seq uint64, h, disk held) {
+	if h.state != stateLeased && h.state != stateDelayed {
+		return
+	}
+	same := h.state == disk.state && h.mark == disk.mark
+	if same && h.state == stateLeased {
+		same = disk.lease.token == h.lease.token && disk.lease.due.at == h.lease.due.at
+	}
+	if same && h.state == stateDelayed {
+		same = disk.due.at == h.due.at
+	}
+	if !same {
+		c.add("queue %s: message %d is in flight otherwise than the disk says", q.uid, seq)
 	}
 }
 
@@ -319,7 +330,7 @@ func (c *checker) checkBodies() error {
 	err = scan(c.db, laneKey(nil, kindBody, c.lane.no), func(key, _ []byte) error {
 		seq := lastNumber(key)
 		n, mark := held[seq], marked[seq]
-		if mark != n && (mark != 0 || n != 1) {
+		if n == 0 || mark != n && (mark != 0 || n != 1) {
 			c.add("body %d is held by %d messages and marked with %d", seq, n, mark)
 		}
 		delete(held, seq)

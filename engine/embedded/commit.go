@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"runtime"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -24,6 +25,7 @@ func (e *Engine) commit() {
 	for {
 		select {
 		case <-e.wake:
+			runtime.Gosched() // whoever was just released may add to this group
 			if e.commitOpen(false) && e.interval > 0 && sync == nil {
 				sync = time.After(e.interval)
 			}

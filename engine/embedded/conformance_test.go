@@ -10,17 +10,27 @@ import (
 	"github.com/millrace-dev/millrace"
 	"github.com/millrace-dev/millrace/engine/embedded"
 	"github.com/millrace-dev/millrace/engine/enginetest"
+	"github.com/millrace-dev/millrace/internal/importguard"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+func TestTheEmbeddedEngineKnowsOnlyTheWords(t *testing.T) { importguard.Check(t, ".") }
+
 func TestConformanceInMemory(t *testing.T) {
-	t.Run("OneLane", func(t *testing.T) { enginetest.Run(t, enginetest.Config{Lanes: 1, New: inMemory}) })
-	t.Run("FourLanes", func(t *testing.T) { enginetest.Run(t, enginetest.Config{Lanes: 4, New: inMemory}) })
+	t.Run("OneLane", func(t *testing.T) { enginetest.Run(t, enginetest.Config{Lanes: 1, New: inMemory, Runs: 40}) })
+	t.Run("FourLanes", func(t *testing.T) {
+		enginetest.Run(t, enginetest.Config{Lanes: 4, New: inMemory, Tenants: 5_000})
+	})
 }
 
 func TestConformanceOnDisk(t *testing.T) {
-	enginetest.Run(t, enginetest.Config{Lanes: 1, New: onDisk, Tenants: 1000, Runs: 4})
+	t.Run("OneLane", func(t *testing.T) {
+		enginetest.Run(t, enginetest.Config{Lanes: 1, New: onDisk, Tenants: 5_000, Runs: 6})
+	})
+	t.Run("FourLanes", func(t *testing.T) {
+		enginetest.Run(t, enginetest.Config{Lanes: 4, New: onDisk, Tenants: 5_000, Runs: 6})
+	})
 }
 
 // inMemory is a place on a file system in memory that outlives a close.

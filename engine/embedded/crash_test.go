@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -18,14 +19,18 @@ import (
 // witness knows what was asked and what was answered.
 type witness struct {
 	mu       sync.Mutex
-	stored   map[uint64]bool            // publishes that were answered
-	stamps   map[string]millrace.Stamp  // by id: the first answers
-	settling map[uint64]bool            // acks that were asked for
-	settled  map[uint64]bool            // acks that were answered
+	stored   map[uint64]bool // publishes that were answered
+	settling map[uint64]bool // acks that were asked for
+	settled  map[uint64]bool // acks that were answered
+	moment   int
+	enough   chan struct{} // closed when as many as moment are stored
 }
 
-func newWitness() *witness {
-	return &witness{stored: map[uint64]bool{}, stamps: map[string]millrace.Stamp{}, settling: map[uint64]bool{}, settled: map[uint64]bool{}}
+func newWitness(moment int) *witness {
+	return &witness{
+		stored: map[uint64]bool{}, settling: map[uint64]bool{}, settled: map[uint64]bool{},
+		moment: moment, enough: make(chan struct{}),
+	}
 }
 
 func (w *witness) note(f func()) {
@@ -35,7 +40,7 @@ func (w *witness) note(f func()) {
 }
 
 func TestAPowerLossTakesNothingThatWasAnswered(t *testing.T) {
-	seeds := 40
+	seeds := 10
 	if testing.Short() {
 		seeds = 5
 	}
@@ -52,7 +57,7 @@ func losePower(t *testing.T, seed uint64) {
 		t.Fatal(err)
 	}
 	define(t, e, benchQueue)
-	w := newWitness()
+	w := newWitness(50 + random.IntN(400))
 	crashed, stored, settled := crashUnderLoad(t, e, fs, w, random)
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
@@ -61,7 +66,7 @@ func losePower(t *testing.T, seed uint64) {
 	if err != nil {
 		t.Fatalf("open after the crash: %v", err)
 	}
-	defer after.Close()
+	defer closed(t, after)
 	if err := after.Check(context.Background()); err != nil {
 		t.Errorf("check after the crash: %v", err)
 	}
@@ -86,31 +91,19 @@ func crashUnderLoad(t *testing.T, e *embedded.Engine, fs *vfs.MemFS, w *witness,
 	for worker := range 4 {
 		wg.Go(func() { work(ctx, e, w, worker) })
 	}
-	moment := 50 + random.IntN(400)
-	for {
-		w.mu.Lock()
-		enough := len(w.stored) >= moment
-		if enough {
-			stored, settled = clone(w.stored), clone(w.settled)
-		}
-		w.mu.Unlock()
-		if enough {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	<-w.enough
+	w.note(func() { stored, settled = maps.Clone(w.stored), maps.Clone(w.settled) })
 	crashed = fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: random.IntN(101), RNG: random})
 	cancel()
 	wg.Wait()
 	return crashed, stored, settled
 }
 
-func clone(m map[uint64]bool) map[uint64]bool {
-	c := make(map[uint64]bool, len(m))
-	for k := range m {
-		c[k] = true
+func closed(t testing.TB, e *embedded.Engine) {
+	t.Helper()
+	if err := e.Close(); err != nil {
+		t.Errorf("close: %v", err)
 	}
-	return c
 }
 
 // work publishes, leases and acks, and publishes some again, until it is stopped.
@@ -124,8 +117,12 @@ func work(ctx context.Context, e *embedded.Engine, w *witness, worker int) {
 		}
 		if done, err := e.Publish(ctx, 0, c); err == nil {
 			w.note(func() {
+				before := len(w.stored)
 				for _, s := range done.Stamps {
 					w.stored[s.Seq] = true
+				}
+				if before < w.moment && len(w.stored) >= w.moment {
+					close(w.enough)
 				}
 			})
 		}

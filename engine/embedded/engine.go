@@ -42,6 +42,7 @@ type Engine struct {
 	committed chan struct{} // closed when the committer has ended
 
 	life   sync.RWMutex // read-locked by every call, so that Close can wait for them
+	loaded atomic.Bool  // the index is rebuilt
 	closed atomic.Bool
 	broken chan struct{} // closed by the first failure
 	reason atomic.Pointer[error]

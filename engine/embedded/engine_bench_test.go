@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -38,7 +39,7 @@ func define(t testing.TB, e *embedded.Engine, uids ...string) {
 	for lane := range e.Identity().Lanes {
 		for _, uid := range uids {
 			_, err := e.Apply(context.Background(), lane, millrace.Apply{
-				Version: 1, Queues: []millrace.QueueSettings{{UID: uid, Version: 1, }},
+				Version: 1, Queues: []millrace.QueueSettings{{UID: uid, Version: 1}},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -50,10 +51,14 @@ func define(t testing.TB, e *embedded.Engine, uids ...string) {
 // benchCommit is n events of 256 bytes over some tenants.
 func benchCommit(n, from, tenants int) millrace.Commit {
 	events := make([]millrace.CommitEvent, n)
+	queues := []string{benchQueue}
 	for i := range events {
-		events[i] = millrace.CommitEvent{
-			Tenant: fmt.Sprint("tenant-", (from+i)%tenants), Topic: "orders", Body: make([]byte, 256), Queues: []string{benchQueue},
+		body := make([]byte, 256) // half of it does not compress
+		for at := 0; at < 128; at += 8 {
+			binary.LittleEndian.PutUint64(body[at:], rand.Uint64())
 		}
+		tenant := "tenant-" + strconv.Itoa((from+i)%tenants)
+		events[i] = millrace.CommitEvent{Tenant: tenant, Topic: "orders", Body: body, Queues: queues}
 	}
 	return millrace.Commit{Version: 1, Events: events}
 }

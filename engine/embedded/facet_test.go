@@ -36,7 +36,7 @@ type deepLease struct {
 }
 
 func TestDeepFacetsGiveTheirLowestMessageWhateverCameBack(t *testing.T) {
-	seeds := 6
+	seeds := 3
 	if testing.Short() {
 		seeds = 3
 	}
@@ -52,7 +52,7 @@ func runDeep(t *testing.T, seed uint64) {
 	}
 	d.open()
 	define(t, d.Engine, benchQueue)
-	for range 250 {
+	for range 150 {
 		switch d.random.IntN(10) {
 		case 0, 1:
 			d.publish(d.random.IntN(500))
@@ -220,7 +220,7 @@ func TestTheIndexHoldsOnlyTheEndsOfADeepFacet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Close()
+	defer closed(t, e)
 	define(t, e, benchQueue)
 	for from := 0; from < 20_000; from += 1000 {
 		if _, err := e.Publish(context.Background(), 0, benchCommit(1000, from, 2)); err != nil {

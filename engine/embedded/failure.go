@@ -67,7 +67,7 @@ func (pebbleLog) Infof(string, ...any) {}
 
 // Errorf is for what went wrong and was repaired.
 func (l pebbleLog) Errorf(format string, args ...any) {
-	l.engine.log.Warn("pebble: " + fmt.Sprintf(format, args...))
+	l.engine.log.Warn("Pebble reports a fault", "detail", fmt.Sprintf(format, args...))
 }
 
 // Fatalf is for what Pebble cannot go on after.

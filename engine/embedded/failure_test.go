@@ -93,7 +93,7 @@ func TestASecondProcessIsRefusedWithTheDirectorysName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Close()
+	defer closed(t, e)
 	openSecond(t, dir) // in this process
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 	cmd.Env = append(os.Environ(), "MILLRACE_SECOND="+dir)
@@ -118,7 +118,7 @@ func TestAFullDiskRefusesPublishAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Close()
+	defer closed(t, e)
 	define(t, e, benchQueue)
 	var free atomic.Uint64
 	free.Store(1000)
@@ -141,7 +141,7 @@ func TestAFullDiskRefusesPublishAndNothingElse(t *testing.T) {
 // publishUntil publishes until it is answered with a code.
 func publishUntil(t *testing.T, e *embedded.Engine, code millrace.Code) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
 		_, err := e.Publish(context.Background(), 0, benchCommit(1, 0, 1))
 		if millrace.CodeOf(err) == code {
 			return

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"encoding/binary"
-	"strconv"
 
 	"github.com/millrace-dev/millrace"
 )
@@ -36,13 +35,18 @@ func parseUID(s string) (uid, bool) {
 	if len(s) != 16 {
 		return 0, false
 	}
+	var u uid
 	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+		switch c := s[i]; {
+		case '0' <= c && c <= '9':
+			u = u<<4 | uid(c-'0')
+		case 'a' <= c && c <= 'f':
+			u = u<<4 | uid(c-'a'+10)
+		default:
 			return 0, false
 		}
 	}
-	n, err := strconv.ParseUint(s, 16, 64)
-	return uid(n), err == nil
+	return u, true
 }
 
 func (u uid) String() string {

@@ -207,7 +207,9 @@ type lane struct {
 func newLane(e *Engine, no int) *lane {
 	l := &lane{no: no, queues: map[uid]*queue{}, removed: map[uid]bool{}, topics: map[string]*topic{}}
 	l.journal = journal{engine: e, seal: l.sealGroup, after: l.afterGroup}
-	l.cache.limit = bodyCacheSize / int64(max(1, e.identity.Lanes))
+	lanes := max(1, e.identity.Lanes)
+	l.cache.limit = bodyCacheSize / int64(lanes)
+	l.digests.limit, l.lasts.limit, l.holders.limit = recentLen/lanes, recentLen/lanes, recentLen/lanes
 	return l
 }
 

@@ -1,7 +1,6 @@
 package embedded_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"os"
@@ -175,14 +174,13 @@ func drainAll(t *testing.T, e *embedded.Engine) int64 {
 
 // peakRSS is the most memory that the process ever had.
 func peakRSS(t *testing.T) int64 {
-	f, err := os.Open("/proc/self/status")
+	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		t.Skip("the kernel does not say: ", err)
 	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if rest, ok := strings.CutPrefix(s.Text(), "VmHWM:"); ok {
-			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 10, 64)
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -40,6 +40,7 @@ func (e *Engine) open(ctx context.Context, fs vfs.FS, dir string, o millrace.Eng
 		}
 		return nil, err
 	}
+	e.loaded.Store(true)
 	go e.commit()
 	return e, nil
 }
@@ -71,7 +72,7 @@ func (e *Engine) pebbleOptions(fs vfs.FS) *pebble.Options {
 		MemTableSize:       memTableSize, MemTableStopWritesThreshold: memTables,
 		L0CompactionThreshold: 4, L0StopWritesThreshold: 1000, LBaseMaxBytes: 64 << 20,
 		MaxOpenFiles:               maxOpenFiles,
-		CompactionConcurrencyRange: func() (int, int) { return 1, 2 },
+		CompactionConcurrencyRange: e.compactions,
 	}
 	for i := range o.Levels {
 		o.Levels[i].BlockSize = 16 << 10
@@ -80,6 +81,15 @@ func (e *Engine) pebbleOptions(fs vfs.FS) *pebble.Options {
 	}
 	o.TargetFileSizes[0] = 4 << 20
 	return o
+}
+
+// compactions is how many compactions may run: while the index is being
+// rebuilt no more than must.
+func (e *Engine) compactions() (least, most int) {
+	if !e.loaded.Load() {
+		return 1, 1
+	}
+	return 1, 2
 }
 
 // load compares the store's identity, or creates it, and rebuilds the index.

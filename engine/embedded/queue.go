@@ -16,6 +16,7 @@ type queue struct {
 
 	ring   ring
 	facets map[string]*facet
+	peak   int             // the most facets since they were last none
 	out    map[uint64]held // by seq: what is leased or delayed, and what a refill must skip
 	wanted bool            // a lease found nothing
 	ages   ages
@@ -65,16 +66,33 @@ func (q *queue) facet(tenant string) *facet {
 	if f == nil {
 		f = &facet{tenant: tenant}
 		q.facets[tenant] = f
+		q.peak = max(q.peak, len(q.facets))
 	}
 	return f
 }
 
 // forget drops a facet that has nothing left.
 func (q *queue) forget(f *facet) {
-	if f.idle() {
-		delete(q.facets, f.tenant)
+	if !f.idle() {
+		return
+	}
+	delete(q.facets, f.tenant)
+	if len(q.facets) == 0 && q.peak > roomy {
+		q.relax()
 	}
 }
+
+// relax gives back the room that many tenants took: a map keeps it for ever.
+func (q *queue) relax() {
+	out := make(map[uint64]held, len(q.out))
+	for seq, h := range q.out {
+		out[seq] = h
+	}
+	q.facets, q.out, q.ring, q.peak = map[string]*facet{}, out, ring{}, 0
+}
+
+// roomy is from how many tenants on a queue's memory is worth giving back.
+const roomy = 1 << 12
 
 // enterRing puts a facet that has something waiting into the ring, once, and
 // wakes who waits for the queue.

@@ -1,6 +1,6 @@
 package embedded
 
-// recentLen is how many entries one half of a recent memory has.
+// recentLen is how many entries one half of the recent memories of all lanes has.
 const recentLen = 16 << 10
 
 // recent is a bounded memory of values that were just written or read: it holds
@@ -8,6 +8,7 @@ const recentLen = 16 << 10
 // halves; dropped counts how often, so that whoever looked at the disk without
 // the lock can tell whether it may have missed something.
 type recent[K comparable, V any] struct {
+	limit            int // of one half
 	young, old       map[K]V
 	youngEnd, oldEnd uint64 // the last group that wrote into each
 	dropped          uint64
@@ -23,7 +24,7 @@ func (r *recent[K, V]) get(k K) (V, bool) {
 
 // put remembers a value that the given group writes.
 func (r *recent[K, V]) put(k K, v V, group, applied uint64) {
-	if len(r.young) >= recentLen && r.oldEnd <= applied {
+	if len(r.young) >= r.limit && r.oldEnd <= applied {
 		if len(r.old) > 0 {
 			r.dropped++
 		}

@@ -9,6 +9,9 @@ import (
 // Settle ends the leases of items: each whose lease is live.
 func (e *Engine) Settle(ctx context.Context, no int, s millrace.Settle) (millrace.Settled, error) {
 	var out millrace.Settled
+	if s.Verb != millrace.Ack && s.Verb != millrace.Retry && s.Verb != millrace.Bury {
+		return out, millrace.Errorf(millrace.CodeInvalid, "a settlement must be an ack, a retry or a bury")
+	}
 	err := e.onQueue(ctx, no, s.Queue, s.Now, func(l *lane, q *queue, g *group, now int64) error {
 		w := settling{lane: l, queue: q, group: g, now: now}
 		for i, item := range s.Items {

@@ -60,6 +60,7 @@ type fate struct {
 	lane      int
 	uncertain bool // some try may have stored it
 	done      bool // some try was acknowledged
+	stored    bool // some try was acknowledged as the first
 }
 
 // settlement is what is known of how a message ended.
@@ -165,9 +166,10 @@ func (a *audit) stamped(id string, s LedgerEvent) {
 		f.Seq, f.Prev, f.done = s.Seq, s.Prev, true
 	case f.Seq != s.Seq || f.Prev != s.Prev:
 		a.wrong("event %s was stamped %d/%d and then %d/%d", id, f.Seq, f.Prev, s.Seq, s.Prev)
-	case !s.Duplicate:
+	case f.stored && !s.Duplicate:
 		a.wrong("event %s was stored twice as %d", id, s.Seq)
 	}
+	f.stored = f.stored || !s.Duplicate
 	if other, taken := a.bySeq[s.Seq]; taken && other != id {
 		a.wrong("events %s and %s share seq %d", id, other, s.Seq)
 	}

@@ -48,10 +48,31 @@ func TestAnHonestStoreIsFoundClean(t *testing.T) {
 }
 
 func TestTheAuditFindsWhatIsWrong(t *testing.T) {
-	for _, c := range []struct {
-		name, found string
-		tamper      func(m *Model, l *Load)
-	}{
+	for _, c := range tampers() {
+		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
+			m, l := story(t)
+			c.tamper(m, l)
+			err := Audit(t.Context(), m, l.Ledger.History())
+			if err == nil || !strings.Contains(err.Error(), c.found) {
+				t.Errorf("got %v, want a fault that says %q", err, c.found)
+			}
+		})
+	}
+}
+
+// tamper is something wrong with a store or its ledger, and what the audit says of it.
+type tamper struct {
+	name, found string
+	tamper      func(m *Model, l *Load)
+}
+
+func tampers() []tamper {
+	return append(storeTampers(), ledgerTampers()...)
+}
+
+// storeTampers are what a faulty engine would do.
+func storeTampers() []tamper {
+	return []tamper{
 		{"lost", "is lost", func(m *Model, _ *Load) { forget(m, patientQueue, "c1") }},
 		{"half", "dead letters", func(m *Model, _ *Load) { forget(m, impatientQueue, "c1") }},
 		{"settled is back", "was settled and is there", func(m *Model, l *Load) {
@@ -78,6 +99,12 @@ func TestTheAuditFindsWhatIsWrong(t *testing.T) {
 			e := &l.Ledger.entries[len(l.Ledger.entries)-1]
 			e.Phase, e.Events = Refused, nil
 		}},
+	}
+}
+
+// ledgerTampers are what a ledger would show of a faulty engine.
+func ledgerTampers() []tamper {
+	return []tamper{
 		{"forbidden error", "must not see", func(_ *Model, l *Load) {
 			l.Ledger.Record(Entry{Call: "bad", Phase: Forbidden, Op: "lease", Error: "NOSCRIPT"})
 		}},
@@ -88,6 +115,10 @@ func TestTheAuditFindsWhatIsWrong(t *testing.T) {
 		{"a stamp that changes", "was stamped", func(_ *Model, l *Load) {
 			l.publish("again", both2("a"))
 			l.Ledger.entries[len(l.Ledger.entries)-1].Events[0].Seq++
+		}},
+		{"acknowledged as the first twice", "was stored twice", func(_ *Model, l *Load) {
+			l.publish("again", both2("a"))
+			l.Ledger.entries[len(l.Ledger.entries)-1].Events[0].Duplicate = false
 		}},
 		{"leased after settled", "was leased after it was settled", func(_ *Model, l *Load) {
 			acked := l.Ledger.History()[8+1].Events[0]
@@ -102,15 +133,6 @@ func TestTheAuditFindsWhatIsWrong(t *testing.T) {
 			l.Ledger.Record(e)
 		}},
 		{"counted and not stored", "the lanes count", func(m *Model, _ *Load) { m.lanes[0].stats.Published++ }},
-	} {
-		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
-			m, l := story(t)
-			c.tamper(m, l)
-			err := Audit(t.Context(), m, l.Ledger.History())
-			if err == nil || !strings.Contains(err.Error(), c.found) {
-				t.Errorf("got %v, want a fault that says %q", err, c.found)
-			}
-		})
 	}
 }
 

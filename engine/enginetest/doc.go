@@ -5,7 +5,7 @@
 //
 // Beside the named promises it holds a naive model of the whole contract
 // (model.go), random operations on engine and model side by side (random.go), a
-// checker of fair turns (turns.go), a load that writes down what was
-// acknowledged and a ledger that judges it after a fault (load.go, ledger.go,
-// crash.go), and benchmark bodies for every engine (bench.go).
+// judge of fair turns (turns.go), a load that writes down what was acknowledged
+// and an audit that judges the store by it after a fault (load.go, ledger.go,
+// audit.go, crash.go, full.go), and benchmark bodies for every engine (bench.go).
 package enginetest

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -240,21 +241,7 @@ func proportionIsFair(t *testing.T, c Config) {
 	q := r.queue(0)
 	tenants := min(1000, c.Tenants)
 	const depth = 12
-	waiting := make([]int, c.Lanes)
-	events := make([][]millrace.CommitEvent, c.Lanes)
-	for i := range tenants {
-		name := fmt.Sprint("tenant-", i)
-		lane := millrace.LaneOf(millrace.Hash(name, "key"), c.Lanes)
-		waiting[lane]++
-		for range depth {
-			events[lane] = append(events[lane], event(name, "x", q))
-		}
-	}
-	for lane := range c.Lanes {
-		for i := 0; i < len(events[lane]); i += 1000 {
-			r.publish(lane, events[lane][i:min(i+1000, len(events[lane]))]...)
-		}
-	}
+	waiting := r.spreadTenants(q, tenants, depth)
 	served := map[string]int{}
 	for count := 0; count < tenants*depth/2; {
 		for lane := range c.Lanes {
@@ -276,4 +263,26 @@ func proportionIsFair(t *testing.T, c Config) {
 	if j := Jain(shares); j < 0.99 {
 		t.Errorf("Jain's index is %.4f, want at least 0.99", j)
 	}
+}
+
+// spreadTenants publishes messages of many tenants, each in the lane of its
+// key, and returns how many tenants wait in each lane.
+func (r *rig) spreadTenants(q string, tenants, depth int) []int {
+	r.Helper()
+	waiting := make([]int, r.config.Lanes)
+	events := make([][]millrace.CommitEvent, r.config.Lanes)
+	for i := range tenants {
+		name := fmt.Sprint("tenant-", i)
+		lane := millrace.LaneOf(millrace.Hash(name, "key"), r.config.Lanes)
+		waiting[lane]++
+		for range depth {
+			events[lane] = append(events[lane], event(name, "x", q))
+		}
+	}
+	for lane, list := range events {
+		for page := range slices.Chunk(list, 1000) {
+			r.publish(lane, page...)
+		}
+	}
+	return waiting
 }

@@ -100,7 +100,7 @@ func (l *Load) produce(ctx context.Context, who int) {
 	random := l.random(who)
 	for n := 0; nap(ctx, l.Pace); n++ {
 		events := l.events(random, who, n)
-		phase := l.publish(fmt.Sprintf("%s-p%d-%d", l.Name, who, n), events)
+		phase := l.publishOnceOrTwice(fmt.Sprintf("%s-p%d-%d", l.Name, who, n), events, random.IntN(5) == 0)
 		for try := 1; try <= 3 && nap(ctx, l.Pace); try++ {
 			again := phase != Done && random.IntN(10) < 7 || random.IntN(20) == 0
 			if !again {
@@ -109,6 +109,19 @@ func (l *Load) produce(ctx context.Context, who int) {
 			phase = l.publish(fmt.Sprintf("%s-p%d-%d-%d", l.Name, who, n, try), events)
 		}
 	}
+}
+
+// publishOnceOrTwice publishes, sometimes from two goroutines at once: the one
+// that is the duplicate must not be answered before the other is durable.
+func (l *Load) publishOnceOrTwice(call string, events []LedgerEvent, twice bool) Phase {
+	if !twice {
+		return l.publish(call, events)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { l.publish(call+"-twin", events) })
+	phase := l.publish(call, events)
+	wg.Wait()
+	return phase
 }
 
 // events are the events of one commit: of one tenant and key, so of one lane.
@@ -160,6 +173,9 @@ func (l *Load) consume(ctx context.Context, who int) {
 			millrace.Ack, millrace.Ack, millrace.Ack, millrace.Ack, millrace.Ack, millrace.Ack,
 			millrace.Retry, millrace.Retry, millrace.Bury, 0,
 		}[random.IntN(10)]
+		if random.IntN(8) == 0 {
+			l.extend(lane, queue, items)
+		}
 		if verb != 0 {
 			l.settle(fmt.Sprintf("%s-s%d-%d", l.Name, who, n), lane, queue, verb, items, time.Duration(random.IntN(2))*30*time.Millisecond)
 		}
@@ -190,6 +206,16 @@ func (l *Load) lease(call string, lane int, queue string, limit int) []millrace.
 	}
 	l.Ledger.Record(e)
 	return h.items()
+}
+
+// extend prolongs leases; whatever comes of it, the settlement after it is what counts.
+func (l *Load) extend(lane int, queue string, items []millrace.SettleItem) {
+	ctx, cancel := l.patience()
+	defer cancel()
+	_, err := l.Engine.Extend(ctx, lane, millrace.Extend{Queue: queue, For: l.Lease, Items: items})
+	if outcome(err) == Forbidden {
+		l.Ledger.Record(Entry{Call: l.Name + "-extend", Op: "extend", Lane: lane}.ended(err))
+	}
 }
 
 func (l *Load) settle(call string, lane int, queue string, verb millrace.Verb, items []millrace.SettleItem, delay time.Duration) {

@@ -27,6 +27,7 @@ func publishPromises() []promise {
 		{"AnIdIsForgottenAfterThreeWindows", forgottenAfterThreeWindows},
 		{"AnIdThatNobodyGaveIsNotRemembered", unrememberedID},
 		{"ADuplicateIsKnownAfterItsMessageIsGone", duplicateAfterAck},
+		{"ADuplicateGivesItsTenantNoPlaceInTheRing", duplicateTakesNoPlace},
 		{"ACommitWithAnOlderRegistryIsStaleAndStoresNothing", olderIsStale},
 		{"ACommitWithANewerRegistryLiftsTheLane", newerLifts},
 		{"ACommitToAnUnknownQueueIsStaleAndStoresNothing", unknownQueueIsStale},
@@ -164,6 +165,9 @@ func rememberedForTheWindow(t *testing.T, c Config) {
 	r := openWith(t, c, millrace.EngineOptions{DedupeWindow: minute})
 	q := r.queue(0)
 	for i := range 20 {
+		// A window may begin at any moment before the event, and end at any after it.
+		r.publish(0, known(event("c", "z", q), fmt.Sprint(i)))
+		r.pass(time.Duration(3*i) * time.Second)
 		e := known(event("a", "x", q), fmt.Sprint(i))
 		first := r.publish(0, e)[0]
 		r.pass(17 * time.Second)
@@ -216,6 +220,16 @@ func duplicateAfterAck(t *testing.T, c Config) {
 	r.same("duplicate", again.Duplicate, true)
 	r.same("seq", again.Seq, first.Seq)
 	r.counts(0, q, 0, 0, 0, 0)
+}
+
+func duplicateTakesNoPlace(t *testing.T, c Config) {
+	r := open(t, c)
+	q := r.queue(0)
+	gone := known(event("b", "b0", q), "id")
+	r.publish(0, gone)
+	r.settled(0, q, millrace.Ack, r.leased(0, q, 1).items()...)
+	r.publish(0, gone, event("e", "e1", q), event("b", "b1", q))
+	r.same("order", r.lease(0, q, 5).names(), []string{"e1", "b1"})
 }
 
 // refusedAsStale fails unless a commit is stale, names the version, and stores nothing.

@@ -300,18 +300,30 @@ func consumersShare(t *testing.T, c Config) {
 		events = append(events, event(fmt.Sprint("t", i%13), fmt.Sprint(i), q))
 	}
 	r.publish(0, events...)
+	seen := r.shareOut(q, 8)
+	r.same("different messages", len(seen), 400)
+	for name, n := range seen {
+		if n != 1 {
+			t.Errorf("message %s was given %d times", name, n)
+		}
+	}
+	r.same("acked", r.stats(0, q).Acked, int64(400))
+}
+
+// shareOut drains a queue with some consumers at once and counts how often each message was given.
+func (r *rig) shareOut(q string, consumers int) map[string]int {
 	var mu sync.Mutex
 	seen := map[string]int{}
 	var wg sync.WaitGroup
-	for worker := range 8 {
+	for worker := range consumers {
 		wg.Go(func() {
 			for n := 0; ; n++ {
-				token := millrace.Token{0: byte(worker + 1), 1: byte(n), 2: byte(n >> 8)}
-				done, err := r.Lease(r.ctx(), 0, millrace.Lease{Now: r.now, Queue: q, Max: 7, MaxBytes: 1 << 20, For: minute, Token: token})
-				if err != nil || len(done.Messages) == 0 {
+				h := held{token: millrace.Token{0: byte(worker + 1), 1: byte(n), 2: byte(n >> 8)}}
+				var err error
+				h.Leased, err = r.Lease(r.ctx(), 0, millrace.Lease{Now: r.now, Queue: q, Max: 7, MaxBytes: 1 << 20, For: minute, Token: h.token})
+				if err != nil || len(h.Messages) == 0 {
 					return
 				}
-				h := held{Leased: done, token: token}
 				mu.Lock()
 				for _, name := range h.names() {
 					seen[name]++
@@ -325,11 +337,5 @@ func consumersShare(t *testing.T, c Config) {
 		})
 	}
 	wg.Wait()
-	r.same("different messages", len(seen), 400)
-	for name, n := range seen {
-		if n != 1 {
-			t.Errorf("message %s was given %d times", name, n)
-		}
-	}
-	r.same("acked", r.stats(0, q).Acked, int64(400))
+	return seen
 }

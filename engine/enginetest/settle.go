@@ -20,6 +20,7 @@ func settlePromises() []promise {
 		{"ABuriedMessageIsDead", buriedIsDead},
 		{"AReceiptIsSpentByItsFirstSettlement", receiptIsSpent},
 		{"AReceiptOfAnotherLeaseIsLost", otherReceiptIsLost},
+		{"AReceiptOfAnotherLaneIsLost", otherLaneIsLost},
 		{"AReceiptIsSupersededByTheNextLease", supersededIsLost},
 		{"AReceiptThatNeverWasIsLost", neverWasIsLost},
 		{"AnItemTwiceInOneCallIsLostTheSecondTime", twiceInOneCall},
@@ -144,6 +145,21 @@ func otherReceiptIsLost(t *testing.T, c Config) {
 	}
 	r.lost(0, q, crossed...)
 	r.settled(0, q, millrace.Ack, one.item(0), two.item(0))
+}
+
+func otherLaneIsLost(t *testing.T, c Config) {
+	r := open(t, c)
+	q := r.queue(0)
+	for lane := range c.Lanes {
+		r.fill(lane, q, "a1", "a2")
+	}
+	h := r.leased(0, q, 1)
+	for lane := 1; lane < c.Lanes; lane++ {
+		r.lost(lane, q, h.items()...)
+	}
+	next := millrace.SettleItem{Seq: h.Messages[0].Seq + 1, Token: h.token} // a seq of the next lane
+	r.lost(0, q, next)
+	r.settled(0, q, millrace.Ack, h.items()...)
 }
 
 func supersededIsLost(t *testing.T, c Config) {

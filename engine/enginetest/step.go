@@ -15,6 +15,7 @@ func stepPromises() []promise {
 		{"ALeaseThatHasNotEndedStays", liveLeaseStays},
 		{"ALeaseWhoseAttemptsAreSpentIsDead", spentLeaseIsDead},
 		{"ARetryReturnsWhenItsDelayIsOver", retryReturns},
+		{"AnEventDelayedInTwoQueuesReturnsInBoth", delayedInTwo},
 		{"WhatIsDueReturnsInTheOrderOfItsTime", dueInOrder},
 		{"AStepDoesAtMostMaxAndSaysThereIsMore", stepIsBounded},
 		{"AStepWithNothingDueChangesNothing", stepWithNothing},
@@ -107,6 +108,21 @@ func retryReturns(t *testing.T, c Config) {
 	h := r.lease(0, q, 5)
 	r.same("order", h.names(), []string{"1", "2"})
 	r.same("attempt", h.Messages[0].Attempt, 2)
+}
+
+func delayedInTwo(t *testing.T, c Config) {
+	r := open(t, c)
+	one, two := r.queue(0), r.queue(0)
+	r.publish(0, event("a", "1", one, two))
+	for _, q := range []string{one, two} {
+		late := r.leased(0, q, 1).item(0)
+		late.Delay = time.Second
+		r.settled(0, q, millrace.Retry, late)
+	}
+	r.pass(time.Second)
+	r.same("step", r.step(0), millrace.Stepped{Returned: 2, Due: -1})
+	r.leased(0, one, 1)
+	r.leased(0, two, 1)
 }
 
 func dueInOrder(t *testing.T, c Config) {

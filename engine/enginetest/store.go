@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ func storePromises() []promise {
 		{"ALaneThatWasNeverCreatedIsMissing", laneMissing},
 		{"ACallAfterCloseIsRefused", refusedAfterClose},
 		{"CallsUnderWayWhenTheEngineClosesAreAnswered", closeUnderLoad},
+		{"ACallWhoseCallerHasGivenUpIsAnsweredHonestly", givenUp},
 		{"WhatWasAnsweredIsThereAfterAReopen", thereAfterAReopen},
 		{"TheTurnsGoOnAfterAReopen", turnsAfterAReopen},
 		{"ANowBeforeTheLastOneCountsAsTheLastOne", clockNeverGoesBack},
@@ -157,6 +159,23 @@ func closeUnderLoad(t *testing.T, c Config) {
 	}
 	if got := r.stats(0, q).Ready; got < sum {
 		t.Errorf("%d messages are there, %d were acknowledged", got, sum)
+	}
+}
+
+func givenUp(t *testing.T, c Config) {
+	r := open(t, c)
+	q := r.queue(0)
+	ctx, cancel := context.WithCancel(r.ctx())
+	cancel()
+	_, err := r.Publish(ctx, 0, millrace.Commit{Now: r.now, Version: r.version, Events: []millrace.CommitEvent{event("a", "1", q)}})
+	switch code := millrace.CodeOf(err); code {
+	case millrace.CodeUnavailable:
+		r.counts(0, q, 0, 0, 0, 0)
+	case millrace.CodeOutcomeUnknown:
+	case "":
+		r.counts(0, q, 1, 0, 0, 0)
+	default:
+		t.Errorf("got %v", err)
 	}
 }
 

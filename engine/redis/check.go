@@ -23,7 +23,10 @@ func (e *Engine) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var faults []string
+	faults, err := e.checkRegistry(ctx)
+	if err != nil {
+		return err
+	}
 	for lane, own := range e.own {
 		d, err := e.readLane(ctx, own, names[own])
 		if err != nil {

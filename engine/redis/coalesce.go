@@ -16,7 +16,7 @@ const inFlight = 2
 // keeps its own outcome. It starts a goroutine only while there is something to
 // do; the engine's Close waits for it.
 type gatherer[Q, A any] struct {
-	take func(waiting []*request[Q, A]) int                // how many of the first go into one call, at least 1
+	take func(waiting []*request[Q, A]) int                // how many of the first go into one call, at least 1; it may reorder them
 	call func(ctx context.Context, batch []*request[Q, A]) // gives each its outcome
 	ctx  context.Context
 	wg   *sync.WaitGroup

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -160,5 +161,32 @@ func TestACallIsBoundedAndOfOneTime(t *testing.T) {
 		if got := takeCommits(c.waiting); got != c.want {
 			t.Errorf("%s: took %d, want %d", name, got, c.want)
 		}
+	}
+}
+
+func TestAcksOfOneQueueShareACallWhateverIsBetweenThem(t *testing.T) {
+	var waiting []*settleRequest
+	for _, queue := range []string{"a", "b", "a", "c", "b", "a"} {
+		waiting = append(waiting, &settleRequest{ask: millrace.Settle{Queue: queue, Items: make([]millrace.SettleItem, 100)}})
+	}
+	var calls []string
+	for len(waiting) > 0 {
+		n := takeAcks(waiting)
+		call := ""
+		for _, r := range waiting[:n] {
+			call += r.ask.Queue
+		}
+		calls, waiting = append(calls, call), waiting[n:]
+	}
+	slices.Sort(calls)
+	if want := []string{"aaa", "bb", "c"}; !slices.Equal(calls, want) {
+		t.Errorf("calls %v, want %v", calls, want)
+	}
+	large := make([]*settleRequest, 20)
+	for i := range large {
+		large[i] = &settleRequest{ask: millrace.Settle{Queue: "a", Items: make([]millrace.SettleItem, 300)}}
+	}
+	if n := takeAcks(large); n != 3 {
+		t.Errorf("took %d of 300 items each, want 3", n)
 	}
 }

@@ -70,12 +70,12 @@ func TestARedisKilledUnderLoadLosesNothingAcknowledged(t *testing.T) {
 	pid, kills := s.Pid(), 0
 	h := tr.through(func() {
 		for range 5 {
-			time.Sleep(300 * time.Millisecond)
+			<-time.After(300 * time.Millisecond)
 			s.Kill()
 			s.Restart()
 			kills++
 		}
-		time.Sleep(500 * time.Millisecond)
+		<-time.After(500 * time.Millisecond)
 	})
 	if s.Pid() == pid || kills != 5 {
 		t.Error("the server was never killed")
@@ -89,7 +89,7 @@ func TestAFlushOfTheScriptsUnderLoadIsSeenByNobody(t *testing.T) {
 	flushes := 0
 	h := tr.through(func() {
 		for range 30 {
-			time.Sleep(50 * time.Millisecond)
+			<-time.After(50 * time.Millisecond)
 			s.Do("SCRIPT", "FLUSH")
 			flushes++
 		}
@@ -107,11 +107,11 @@ func TestAServerPausedPastTheTimeoutLosesNothingAcknowledged(t *testing.T) {
 	tr := newTrial(t, s.URL(), millrace.EngineOptions{Lanes: 2})
 	tr.load.Timeout = time.Second
 	h := tr.through(func() {
-		time.Sleep(300 * time.Millisecond)
+		<-time.After(300 * time.Millisecond)
 		s.Pause()
 		tr.awaitUncertain()
 		s.Resume()
-		time.Sleep(500 * time.Millisecond)
+		<-time.After(500 * time.Millisecond)
 	})
 	t.Logf("outcomes: %v", outcomes(h))
 }
@@ -125,7 +125,7 @@ func (tr *trial) awaitUncertain() {
 			tr.Error("no call met the fault")
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
+		<-time.After(20 * time.Millisecond)
 	}
 }
 
@@ -135,13 +135,13 @@ func TestNothingIsAcknowledgedWhileTheReplicaIsFrozen(t *testing.T) {
 	tr := newTrial(t, master.URL(), millrace.EngineOptions{Lanes: 1, WaitReplicas: 1})
 	frozen, thawed := 0, 0
 	h := tr.through(func() {
-		time.Sleep(300 * time.Millisecond)
+		<-time.After(300 * time.Millisecond)
 		replica.Pause()
 		frozen = tr.load.Ledger.Len()
 		tr.awaitUncertain()
 		thawed = tr.load.Ledger.Len()
 		replica.Resume()
-		time.Sleep(500 * time.Millisecond)
+		<-time.After(500 * time.Millisecond)
 	})
 	invoked := map[string]bool{}
 	for _, e := range h[frozen:thawed] {
@@ -168,14 +168,14 @@ func TestASlotMovedUnderLoadIsSeenByNobody(t *testing.T) {
 	}
 	moves := 0
 	h := tr.through(func() {
-		time.Sleep(200 * time.Millisecond)
+		<-time.After(200 * time.Millisecond)
 		for range 2 {
 			for slot := range slots {
 				c.MoveSlot(slot, (c.Owner(slot)+1)%len(c.Servers))
 				moves++
 			}
 		}
-		time.Sleep(300 * time.Millisecond)
+		<-time.After(300 * time.Millisecond)
 	})
 	n := outcomes(h)
 	if n[enginetest.Refused]+n[enginetest.Uncertain]+n[enginetest.Forbidden] > 0 || moves == 0 {

@@ -22,6 +22,9 @@ func (e *Engine) sendAndWait(ctx context.Context, cmd rueidis.Completed) (rueidi
 		return reply, err
 	}
 	got, err := results[1].AsInt64()
+	if _, refused := rueidis.IsRedisErr(err); refused {
+		return reply, millrace.Wrap(millrace.CodeNotReplicated, err, "Redis does not say which replicas have the commit")
+	}
 	if err != nil {
 		e.dropBroken(conn, results[1])
 		return reply, err
@@ -54,7 +57,9 @@ func (e *Engine) readDurability(ctx context.Context) {
 		}
 		level = lesser(level, levelOf(config))
 		if p := config["maxmemory-policy"]; p != "" && p != "noeviction" {
-			e.warnOnce("redis may evict what is stored: set maxmemory-policy to noeviction", "addr", addr, "policy", p)
+			e.toldEviction.Do(func() {
+				e.log.Warn("redis may evict what is stored: set maxmemory-policy to noeviction", "addr", addr, "policy", p)
+			})
 		}
 	}
 	if e.options.WaitReplicas > 0 {
@@ -62,13 +67,6 @@ func (e *Engine) readDurability(ctx context.Context) {
 	}
 	e.level.Store(level)
 	e.levelRead.Store(time.Now().UnixNano())
-}
-
-// warnOnce tells an operator something that will not change by itself.
-func (e *Engine) warnOnce(text string, args ...any) {
-	if _, told := e.warned.LoadOrStore(text, true); !told {
-		e.log.Warn(text, args...)
-	}
 }
 
 func levelOf(config map[string]string) millrace.Durability {

@@ -6,6 +6,7 @@ package redis
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -34,9 +35,10 @@ type Engine struct {
 	options  millrace.EngineOptions
 	log      *slog.Logger
 
-	level     atomic.Value // millrace.Durability
-	levelRead atomic.Int64
-	warned    sync.Map // what was warned of, by its text
+	level        atomic.Value // millrace.Durability
+	levelRead    atomic.Int64
+	toldEviction sync.Once
+	toldChannels sync.Once
 
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
@@ -150,7 +152,14 @@ func (e *Engine) identify(ctx context.Context) error {
 	if err := e.checkPermissions(ctx); err != nil {
 		return err
 	}
-	return e.checkLanes(ctx, ready)
+	err = e.checkLanes(ctx, ready)
+	if millrace.CodeOf(err) == millrace.CodeMismatch && e.identity.Created {
+		// The registry of these lanes has vanished: leave its place free for what is restored.
+		if _, undo := e.run(ctx, &e.scripts.registryForget, e.keys.control(), e.identity.StoreID); undo != nil {
+			return errors.Join(err, undo)
+		}
+	}
+	return err
 }
 
 func (e *Engine) takeIdentity(reply []rueidis.RedisMessage) (ready bool, err error) {

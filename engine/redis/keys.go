@@ -71,6 +71,16 @@ const (
 	agesKey    = ":ages"    // sorted set: these minutes
 )
 
+// The keys of the registry and the nodes, after the control key.
+const (
+	namesKey   = ":names"   // sorted set: kind/name by version
+	nameKey    = ":name:"   // hash: a definition; kind/name follows
+	deletedKey = ":deleted" // sorted set: uid and kind/name of deleted ones, by version
+	tracesKey  = ":traces"  // hash: the same → revision and definition
+	nodesKey   = ":nodes"   // hash: node → record
+	seenKey    = ":seen"    // sorted set: node by the time it was seen
+)
+
 // queue is the own key of a queue in a lane.
 func queue(lane, uid string) string { return lane + queueKey + uid }
 

@@ -29,7 +29,9 @@ func (e *Engine) checkPermissions(ctx context.Context) error {
 		}
 		if i := slices.Index(forbidden, "SPUBLISH"); i >= 0 {
 			forbidden = slices.Delete(forbidden, i, i+1)
-			e.warnOnce("the Redis user may not use the store's channels: consumers wait longer than they must", "channel", channel(own))
+			e.toldChannels.Do(func() {
+				e.log.Warn("the Redis user may not use the store's channels: consumers wait longer than they must", "channel", channel(own))
+			})
 		}
 		if len(forbidden) > 0 {
 			return millrace.Errorf(millrace.CodeForbidden, "the Redis user may not use %s on the store's keys", strings.Join(forbidden, ", "))

@@ -71,16 +71,21 @@ func (e *Engine) Settle(ctx context.Context, lane int, s millrace.Settle) (millr
 }
 
 // takeAcks bounds a call: acks share one if they are of one queue and one time.
+// Those that do come to the front, whatever was handed in between.
 func takeAcks(waiting []*settleRequest) int {
-	items := 0
+	first, n, items := waiting[0].ask, 0, 0
 	for i, r := range waiting {
-		items += len(r.ask.Items)
-		first := waiting[0].ask
-		if i > 0 && (i == maxRequests || items > maxItems || r.ask.Queue != first.Queue || !r.ask.Now.Equal(first.Now)) {
-			return i
+		if r.ask.Queue != first.Queue || !r.ask.Now.Equal(first.Now) {
+			continue
 		}
+		items += len(r.ask.Items)
+		if n > 0 && (n == maxRequests || items > maxItems) {
+			break
+		}
+		waiting[n], waiting[i] = r, waiting[n]
+		n++
 	}
-	return len(waiting)
+	return n
 }
 
 // ack settles the gathered requests in one call; an item that is there twice is

@@ -36,10 +36,11 @@ type script struct {
 
 // scripts are the transitions, composed once.
 type scripts struct {
-	registryCreate, registryReady, registryDefine, registryChanges, registryRaise script
-	laneCreate, laneApply, laneStats, laneStep, laneSweep                         script
-	publish, lease, settle, extend, queueStats                                    script
-	topicList, topicForget, nodeBeat, nodeLeave, permit                           script
+	registryCreate, registryReady, registryForget         script
+	registryDefine, registryChanges, registryRaise        script
+	laneCreate, laneApply, laneStats, laneStep, laneSweep script
+	publish, lease, settle, extend, queueStats            script
+	topicList, topicForget, nodeBeat, nodeLeave, permit   script
 }
 
 // What a script is made of before its own text, and whether it runs on a full
@@ -56,6 +57,7 @@ func newScripts() *scripts {
 	return &scripts{
 		registryCreate:  compose("registry_create", denyOOM, bare),
 		registryReady:   compose("registry_ready", denyOOM, bare),
+		registryForget:  compose("registry_forget", allowOOM, bare),
 		registryDefine:  compose("registry_define", allowOOM, shared),
 		registryChanges: reading(compose("registry_changes", allowOOM, shared)),
 		registryRaise:   compose("registry_raise", allowOOM, shared),
@@ -64,8 +66,8 @@ func newScripts() *scripts {
 		laneStats:       reading(compose("lane_stats", allowOOM, shared)),
 		laneStep:        compose("lane_step", allowOOM, leases),
 		laneSweep:       compose("lane_sweep", allowOOM, leases),
-		publish:         compose("publish_commit", denyOOM, shared),
-		lease:           compose("queue_lease", allowOOM, leases),
+		publish:         compose("publish_write", denyOOM, shared+" publish_read publish_stamp"),
+		lease:           compose("queue_lease", allowOOM, leases+" lease_plan"),
 		settle:          compose("queue_settle", allowOOM, leases),
 		extend:          compose("queue_extend", allowOOM, leases),
 		queueStats:      reading(compose("queue_stats", allowOOM, shared)),
@@ -215,13 +217,16 @@ func classify(err error, writes bool) failure {
 // classifyReply reads an error reply. All of these are refusals before a
 // script's first write, except an error that a script itself raised.
 func classifyReply(refused *rueidis.RedisError) failure {
-	word, _, _ := strings.Cut(refused.Error(), " ")
+	word, rest, _ := strings.Cut(refused.Error(), " ")
+	if strings.HasPrefix(rest, "max number of clients") {
+		word = "BUSY"
+	}
 	switch word {
 	case "TRYAGAIN", "LOADING", "CLUSTERDOWN", "MOVED", "ASK", "READONLY", "MASTERDOWN", "BUSY":
 		return failure{millrace.Wrap(millrace.CodeUnavailable, refused, "Redis cannot serve the lane now"), true}
 	case "OOM":
 		return failure{err: millrace.Wrap(millrace.CodeStoreFull, refused, "Redis has no memory left")}
-	case "MISCONF", "NOREPLICAS", "NOAUTH", "WRONGPASS", "NOPERM":
+	case "MISCONF", "NOREPLICAS", "NOAUTH", "WRONGPASS", "NOPERM", "DENIED":
 		return failure{err: millrace.Wrap(millrace.CodeUnavailable, refused, "Redis refuses the command")}
 	}
 	return failure{err: millrace.Wrap(millrace.CodeInternal, refused, "Redis failed a script")}

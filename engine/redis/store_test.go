@@ -113,6 +113,20 @@ func TestALaneThatVanishedIsNotMadeAnew(t *testing.T) {
 	wantCode(t, err, millrace.CodeLaneMissing)
 }
 
+func TestALostRegistryIsNotReplacedByAnEmptyOne(t *testing.T) {
+	s := redistest.Single(t)
+	opened(t, s.URL(), millrace.EngineOptions{Lanes: 2})
+	saved := s.Do("HGET", "millrace:{control}", "id")
+	s.Do("DEL", "millrace:{control}")
+	_, err := redis.Open(t.Context(), s.URL(), millrace.EngineOptions{Lanes: 2, Logger: quiet})
+	wantCode(t, err, millrace.CodeMismatch)
+	if got := s.Do("EXISTS", "millrace:{control}"); got != "0" {
+		t.Error("the refused opening left a registry behind")
+	}
+	s.Do("HSET", "millrace:{control}", "id", saved, "format", "1", "lanes", "2", "namespace", "millrace", "version", "0", "ready", "1")
+	opened(t, s.URL(), millrace.EngineOptions{})
+}
+
 func TestACreationThatWasCutShortIsCompleted(t *testing.T) {
 	s := redistest.Single(t)
 	first := opened(t, s.URL(), millrace.EngineOptions{Lanes: 2})
@@ -266,6 +280,8 @@ func TestCheckNamesWhatIsBroken(t *testing.T) {
 		"a queue that nobody knows":     func(s *redistest.Server, _ string) { s.Do("RPUSH", lane+":q:ffff:ring", "acme") },
 		"a key that is none of ours":    func(s *redistest.Server, _ string) { s.Do("SET", lane+":stray", "x") },
 		"a facet out of order":          func(s *redistest.Server, _ string) { s.Do("LPUSH", q+":facet:acme", "99999999999999") },
+		"a definition of the future":    func(s *redistest.Server, _ string) { s.Do("ZADD", "millrace:{control}:names", "9", "queue/x") },
+		"a deletion without a trace":    func(s *redistest.Server, _ string) { s.Do("ZADD", "millrace:{control}:deleted", "0", "u queue/x") },
 		"a dead letter without a cause": func(s *redistest.Server, _ string) { s.Do("ZADD", q+":dead", "5", "5") },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -327,4 +343,24 @@ func number(t *testing.T, s string) int {
 		t.Fatal(err)
 	}
 	return n
+}
+
+func TestACallToAFrozenServerEndsByItself(t *testing.T) {
+	t.Parallel() // it mostly waits
+	s := redistest.Single(t)
+	e := withQueue(t, opened(t, s.URL(), millrace.EngineOptions{}))
+	s.Pause()
+	defer s.Resume()
+	reading := make(chan error, 1)
+	go func() {
+		_, err := e.Stats(t.Context(), 0, testQueue)
+		reading <- err
+	}()
+	start := time.Now()
+	_, err := e.Publish(t.Context(), 0, commitOf("acme", "x"))
+	wantCode(t, err, millrace.CodeOutcomeUnknown)
+	wantCode(t, <-reading, millrace.CodeUnavailable)
+	if waited := time.Since(start); waited > 20*time.Second {
+		t.Errorf("it took %s", waited)
+	}
 }

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -9,11 +10,13 @@ import (
 // Slots is the number of hash slots of a Cluster.
 const Slots = 16384
 
-// Nodes is a Redis Cluster of masters without replicas.
+// Nodes is a Redis Cluster.
 type Nodes struct {
-	t       TB
-	Servers []*Server
-	ids     []string
+	t        TB
+	args     []string
+	Servers  []*Server // the masters
+	Replicas []*Server // one of each master, after AddReplicas
+	ids      []string
 }
 
 // Cluster starts a Redis Cluster of so many masters, with the slots shared
@@ -36,17 +39,9 @@ func Cluster(t TB, masters int, args ...string) *Nodes {
 // StartCluster does the same outside of tests; dir makes a directory for each
 // server. Whoever calls it calls Stop.
 func StartCluster(masters int, dir func() string, args ...string) (*Nodes, error) {
-	c := &Nodes{}
+	c := &Nodes{args: args}
 	for range masters {
-		bus, err := freePort()
-		if err != nil {
-			c.Stop()
-			return nil, err
-		}
-		s, err := Start(dir(), append([]string{
-			"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus),
-			"--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "5000",
-		}, args...)...)
+		s, err := startNode(dir(), args)
 		if err != nil {
 			c.Stop()
 			return nil, err
@@ -58,6 +53,51 @@ func StartCluster(masters int, dir func() string, args ...string) (*Nodes, error
 		return nil, err
 	}
 	return c, nil
+}
+
+func startNode(dir string, args []string) (*Server, error) {
+	bus, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	return Start(dir, append([]string{
+		"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus),
+		"--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "5000",
+		"--repl-diskless-sync-delay", "0",
+	}, args...)...)
+}
+
+// AddReplicas gives every master one replica and returns when they have caught up.
+func (c *Nodes) AddReplicas() {
+	for i := range c.Servers {
+		s, err := startNode(c.t.TempDir(), c.args)
+		if err != nil {
+			c.fail(err)
+		}
+		s.t = c.t
+		c.t.Cleanup(s.Stop)
+		c.Replicas = append(c.Replicas, s)
+		if err := c.meet(s); err != nil {
+			c.fail(err)
+		}
+		err = await("the replica of a master", func() (bool, error) {
+			_, err := s.Call("CLUSTER", "REPLICATE", c.ids[i]) // fails until it has heard of the master
+			return err == nil && s.Info("master_link_status") == "up", err
+		})
+		if err != nil {
+			c.fail(err)
+		}
+	}
+	if err := c.Await(); err != nil {
+		c.fail(err)
+	}
+}
+
+// meet makes a server known to the Cluster.
+func (c *Nodes) meet(s *Server) error {
+	first := c.Servers[0]
+	_, err := s.Call("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(first.port), first.args[3])
+	return err
 }
 
 // URL is the Cluster's address as the engine takes it.
@@ -132,7 +172,6 @@ func (c *Nodes) moveSlot(slot string, src, dst *Server, srcID, dstID string) err
 }
 
 func (c *Nodes) join() error {
-	first := c.Servers[0]
 	for i, s := range c.Servers {
 		if err := s.addSlots(i*Slots/len(c.Servers), (i+1)*Slots/len(c.Servers)-1); err != nil {
 			return err
@@ -141,8 +180,7 @@ func (c *Nodes) join() error {
 			return err
 		}
 		if i > 0 {
-			bus := first.args[3]
-			if _, err := s.Call("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(first.port), bus); err != nil {
+			if err := c.meet(s); err != nil {
 				return err
 			}
 		}
@@ -162,8 +200,8 @@ func (s *Server) addSlots(first, last int) error {
 
 // Await returns when every server sees the Cluster whole.
 func (c *Nodes) Await() error {
-	known := "cluster_known_nodes:" + strconv.Itoa(len(c.Servers)) + "\r\n"
-	for _, s := range c.Servers {
+	known := "cluster_known_nodes:" + strconv.Itoa(len(c.Servers)+len(c.Replicas)) + "\r\n"
+	for _, s := range slices.Concat(c.Servers, c.Replicas) {
 		err := await("cluster_state:ok", func() (bool, error) {
 			info, err := s.Call("CLUSTER", "INFO")
 			text, _ := info.(string)

@@ -57,19 +57,11 @@ func TestAPausedServerAnswersOnlyAfterResume(t *testing.T) {
 }
 
 func TestAReplicaHasWhatItsMasterHas(t *testing.T) {
+	t.Parallel() // it mostly waits
 	m := redistest.Single(t)
 	r := redistest.Replica(t, m)
 	m.Do("SET", "k", "v")
-	if got := m.Do("WAIT", "1", "1000"); got == "" {
-		t.Fatal("no answer")
-	}
-	deadline := time.Now().Add(5 * time.Second)
-	for r.Do("GET", "k") != "v" {
-		if time.Now().After(deadline) {
-			t.Fatal("the replica never got the key")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	eventually(t, "the replica gets the key", func() bool { return r.Do("GET", "k") == "v" })
 }
 
 func TestAClusterMovesASlotWithItsKeys(t *testing.T) {
@@ -109,9 +101,28 @@ func TestAServerEndsWithTheProcessThatStartedIt(t *testing.T) {
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	for until := time.Now().Add(5 * time.Second); syscall.Kill(pid, 0) == nil; time.Sleep(time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatal("the server is still there")
+	eventually(t, "the server ends", func() bool { return syscall.Kill(pid, 0) != nil })
+}
+
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(10 * time.Second); !f(); {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited in vain until %s", what)
 		}
+	}
+}
+
+func TestASentinelPromotesTheReplica(t *testing.T) {
+	t.Parallel() // it mostly waits
+	w := redistest.Sentinel(t)
+	old := w.Master()
+	w.Failover()
+	if w.Master() == old {
+		t.Fatal("the master is the same")
 	}
 }

@@ -10,18 +10,27 @@ local verb, lanes, count, tokens = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
 local seqs = {unpack(ARGV, 8, 7 + count)}
 
 -- Read and decide: live is what is leased under the token and has not ended.
+-- Messages of one lease call begin alike, so that each group is read once.
 local records = gather('HMGET', q.key .. ':leased', seqs)
-local lost, live, groups, again, taken, found = {}, {}, {}, {}, {}, {}
+local lost, live, groups, again, taken, found, heads = {}, {}, {}, {}, {}, {}, {}
 for i = 1, count do
-  local deadline, token, attempt, tenant
-  if records[i] and not taken[seqs[i]] then deadline, token, attempt, tenant = leased(records[i]) end
-  if not deadline or token ~= string.sub(tokens, 16 * i - 15, 16 * i) or deadline <= now then
+  local record, head = records[i], nil
+  if record and not taken[seqs[i]] then
+    local first = string.sub(record, 1, 24)
+    head = heads[first]
+    if not head then
+      local deadline, token = leased(record)
+      head = {token = token, live = deadline > now, id = group(deadline, token)}
+      heads[first] = head
+    end
+  end
+  if not head or not head.live or head.token ~= string.sub(tokens, 16 * i - 15, 16 * i) then
     lost[#lost + 1] = i - 1
   else
-    local id = group(deadline, token)
-    groups[id], taken[seqs[i]] = (groups[id] or 0) + 1, true
+    groups[head.id], taken[seqs[i]] = (groups[head.id] or 0) + 1, true
     live[#live + 1] = seqs[i]
-    if verb ~= 'a' then found[#found + 1] = {seqs[i], tenant, attempt, i} end
+    local attempt = struct.unpack('<I4', record, 25)
+    if verb ~= 'a' then found[#found + 1] = {seqs[i], string.sub(record, 29), attempt, i} end
     if attempt > 1 then again[#again + 1] = seqs[i] end
   end
 end

@@ -1,0 +1,66 @@
+package embedded
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// FuzzRecords reads any bytes as each kind of record: a decoder may refuse them
+// but not panic, and what it accepts it must write and read again as the same.
+func FuzzRecords(f *testing.F) {
+	f.Add(entry{seq: 1, size: 256, mark: newMark(3, true)}.append(nil))
+	f.Add(body{prev: 7, recorded: 1_800_000_000_000, blob: []byte("blob")}.append(nil))
+	f.Add(stamp{seq: 9, prev: 8, sinks: 2}.append(nil))
+	f.Add((&leaseRecord{deadline: 5, token: millrace.Token{1}, items: []leaseItem{{"a", 1, 1}, {"b", 2, 3}}}).append(nil))
+	f.Add(delayedRecord{due: 5, tenant: "a"}.append(nil))
+	f.Add((&deadRecord{tenant: "a", mark: 2, size: 3, reason: deadBuried, at: 4, err: "why"}).append(nil))
+	f.Add((&meta{n: 1, t: 2, version: 3}).append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		again(t, b, func(b []byte) (entry, error) { return decodeEntry(1, b) }, entry.append)
+		again(t, b, decodeBody, body.append)
+		again(t, b, decodeStamp, stamp.append)
+		again(t, b, decodeDelayed, delayedRecord.append)
+		again(t, b, decodeLease, func(l leaseRecord, b []byte) []byte { return l.append(b) })
+		again(t, b, decodeDead, func(d deadRecord, b []byte) []byte { return d.append(b) })
+		again(t, b, decodeMeta, func(m meta, b []byte) []byte { return m.append(b) })
+	})
+}
+
+func decodeMeta(b []byte) (m meta, err error) {
+	err = m.decode(b)
+	return m, err
+}
+
+// again reads a record, writes it, and reads and writes it once more.
+func again[R any](t *testing.T, b []byte, decode func([]byte) (R, error), write func(R, []byte) []byte) {
+	t.Helper()
+	first, err := decode(b)
+	if err != nil {
+		return
+	}
+	written := write(first, nil)
+	second, err := decode(written)
+	if err != nil {
+		t.Fatalf("what was written of %+v is refused: %v", first, err)
+	}
+	if rewritten := write(second, nil); !bytes.Equal(written, rewritten) {
+		t.Fatalf("%+v is written as %x, then as %x", first, written, rewritten)
+	}
+}
+
+// FuzzMessageKeys takes any bytes for a message's key.
+func FuzzMessageKeys(f *testing.F) {
+	f.Add(messageKey(nil, 1, 2, "tenant", 3))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, key []byte) {
+		q, tenant, seq, ok := splitMessageKey(key)
+		if !ok {
+			return
+		}
+		if made := messageKey(nil, int(key[1]), q, string(tenant), seq); !bytes.Equal(made[1:], key[1:]) {
+			t.Fatalf("%x comes back as %x", key, made)
+		}
+	})
+}

@@ -1,0 +1,70 @@
+-- The first part of a publish, which commits the requests of one lane that were
+-- gathered into this call, each as a whole or not at all: read, and write nothing.
+-- ARGV  3 window ms  4 key window ms  5 lanes  6 lane  7 counts of what follows, then
+--       queues: uids · facets: tenants · keys: tenant, NUL, key · topics: names ·
+--       queue of each facet · facets of each class of events · requests · events ·
+--       digests, 16 bytes each · one body per event
+-- Returns now, the first event's n, ms to the next due entry, per request -1 or
+-- the version that refuses it, and what is not plain: event, its prev; or the
+-- negative event and the first stamp of its digest.
+local m = lane('n', 'v', 'published', 'duplicates', 'unrouted', 'dedupe', 'keying')
+if not m then return 'lane_missing' end
+local window, keyWindow, lanes, own = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local version, published, duplicates, unrouted = tonumber(m[6]) or 0, tonumber(m[7]) or 0, tonumber(m[8]) or 0, tonumber(m[9]) or 0
+local nQ, nF, nK, nP, nC, nR, nE, nD = struct.unpack('<I4I4I4I4I4I4I4I4', ARGV[7])
+local aF, aK, aP = 7 + nQ, 7 + nQ + nF, 7 + nQ + nF + nK
+local aX = aP + nP -- the packed arguments come after the names
+local facetQueues, classes, requests, events, digests = ARGV[aX + 1], ARGV[aX + 2], ARGV[aX + 3], ARGV[aX + 4], ARGV[aX + 5]
+local body0 = aX + 5
+
+-- Read: queues, facets with their places in the rings, the last seqs of keys,
+-- known digests. A generation that is over is read as the older one.
+local queues, facets, class = {}, {}, {}
+for i = 1, nQ do
+  queues[i] = queue(ARGV[7 + i]) or {}
+  queues[i].tenants, queues[i].facets, queues[i].touched, queues[i].fresh = {}, {}, {}, 0
+end
+for i = 1, nF do
+  local q = queues[struct.unpack('<I4', facetQueues, 4 * i - 3)]
+  facets[i] = {q = q, tenant = ARGV[aF + i]}
+  q.tenants[#q.tenants + 1], q.facets[#q.facets + 1] = ARGV[aF + i], facets[i]
+end
+for i = 1, nQ do
+  local q = queues[i]
+  local ring = q.key and gather('SMISMEMBER', q.key .. ':in', q.tenants) or {}
+  for j = 1, #ring do q.facets[j].inRing = ring[j] == 1 end
+end
+local at = 1
+for i = 1, nC do
+  local count
+  count, at = struct.unpack('<I4', classes, at)
+  class[i] = {}
+  for j = 1, count do
+    local f
+    f, at = struct.unpack('<I4', classes, at)
+    class[i][j] = facets[f]
+  end
+end
+
+-- Look fields up in the newer, then in the older generation of a hash.
+-- over counts the generations that have ended: of two, nothing is left.
+local function recall(name, over, fields)
+  if over == 2 then return {} end
+  local found = gather('HMGET', T .. ':' .. name .. '0', fields)
+  if over == 1 then return found end
+  local missing, place = {}, {}
+  for i = 1, #fields do
+    if not found[i] then missing[#missing + 1], place[#place + 1] = fields[i], i end
+  end
+  local older = gather('HMGET', T .. ':' .. name .. '1', missing)
+  for i = 1, #missing do found[place[i]] = older[i] end
+  return found
+end
+local dedupeAt, keyAt = tonumber(m[10]) or 0, tonumber(m[11]) or 0
+local function over(at, span) return now >= at + span and 2 or now >= at and 1 or 0 end
+local dedupeOver, keyOver = over(dedupeAt, window), over(keyAt, keyWindow)
+local given, keys = {}, {}
+for i = 1, nD do given[i] = string.sub(digests, 16 * i - 15, 16 * i) end
+for i = 1, nK do keys[i] = ARGV[aK + i] end
+local known, last = recall('dedupe', dedupeOver, given), recall('key', keyOver, keys)
+

@@ -151,7 +151,7 @@ func forget(m *Model, queue, id string) {
 func repeat(m *Model, queue string, e LedgerEvent) {
 	q := m.lanes[0].queues[queue]
 	q.messages = slices.DeleteFunc(q.messages, func(msg *modelMessage) bool { return msg.seq == e.Seq })
-	q.messages = append(q.messages, &modelMessage{seq: e.Seq, tenant: e.Tenant, body: []byte(e.ID)})
+	q.messages = append(q.messages, &modelMessage{name: e.Seq, seq: e.Seq, tenant: e.Tenant, body: []byte(e.ID)})
 }
 
 func TestACutHistoryKnowsNoLaterOutcome(t *testing.T) {

@@ -26,7 +26,7 @@ func receiptNotCompared(m *Model) millrace.Engine {
 		inside(m, lane, s.Queue, func(_ *modelLane, q *modelQueue) {
 			for i, item := range s.Items {
 				for _, msg := range q.messages {
-					if msg.seq == item.Seq {
+					if msg.name == item.Name {
 						s.Items[i].Token = msg.token
 					}
 				}
@@ -40,7 +40,7 @@ func receiptNotSpent(m *Model) millrace.Engine {
 	return &broken{Model: m, settle: func(m *Model, lane int, s millrace.Settle) (millrace.Settled, error) {
 		done, err := m.Settle(context.Background(), lane, s)
 		done.Lost = slices.DeleteFunc(done.Lost, func(i int) bool {
-			return slices.ContainsFunc(s.Items[:i], func(o millrace.SettleItem) bool { return o.Seq == s.Items[i].Seq })
+			return slices.ContainsFunc(s.Items[:i], func(o millrace.SettleItem) bool { return o.Name == s.Items[i].Name })
 		})
 		return done, err
 	}}

@@ -150,7 +150,7 @@ func endAndReturn(t *testing.T, c Config) {
 	for i := range 300 {
 		f.send(fmt.Sprint("t", random.IntN(12)), fmt.Sprint("t", random.IntN(5)))
 		for _, m := range f.take(1+random.IntN(4), 5*time.Second).Messages {
-			out = append(out, ending{m.Tenant, millrace.SettleItem{Seq: m.Seq, Token: r.lastToken()}, r.now.Add(5 * time.Second)})
+			out = append(out, ending{m.Tenant, millrace.SettleItem{Name: m.Name, Token: r.lastToken()}, r.now.Add(5 * time.Second)})
 		}
 		out = f.settleSome(random, out)
 		r.pass(time.Duration(1+random.IntN(2000)) * time.Millisecond)

@@ -222,7 +222,7 @@ func (l *Load) settle(call string, lane int, queue string, verb millrace.Verb, i
 	e := Entry{Call: call, Phase: Invoked, Op: "settle", Lane: lane, Queue: queue, Verb: string(verb)}
 	for i := range items {
 		items[i].Delay = delay
-		e.Events = append(e.Events, LedgerEvent{Seq: items[i].Seq})
+		e.Events = append(e.Events, LedgerEvent{Seq: items[i].Name})
 	}
 	l.Ledger.Record(e)
 	ctx, cancel := l.patience()
@@ -234,7 +234,7 @@ func (l *Load) settle(call string, lane int, queue string, verb millrace.Verb, i
 		lost[i] = true
 	}
 	for i := range items {
-		e.Events = append(e.Events, LedgerEvent{Seq: items[i].Seq, Lost: lost[i]})
+		e.Events = append(e.Events, LedgerEvent{Seq: items[i].Name, Lost: lost[i]})
 	}
 	l.Ledger.Record(e)
 }

@@ -1,10 +1,6 @@
 package enginetest
 
 import (
-	"bytes"
-	"cmp"
-	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -40,18 +36,23 @@ type modelLane struct {
 	queues      map[string]*modelQueue
 	removed     map[string]bool
 	trash       []*modelMessage
+	held        []*modelHeld
 	joined      int // how often a message has joined a lease group
+	places      int // how often a message has taken a place in the line of its key
 }
 
-// modelQueue is one queue in one lane: its unsettled and dead messages by seq,
+// modelQueue is one queue in one lane: its unsettled and dead messages by name,
 // and the tenants that wait, in the order of their turns.
 type modelQueue struct {
 	settings millrace.QueueSettings
+	tenants  map[string]millrace.TenantSettings
 	messages []*modelMessage
 	ring     []string
+	credit   int // what a full lease left of the turn of the ring's head; 0 if it has not begun
 	wanted   bool
 	acked    int64
 	spent    int64
+	dropped  int64
 }
 
 // modelStamp is what is remembered of an id.
@@ -75,15 +76,24 @@ const (
 )
 
 type modelMessage struct {
+	name      uint64
 	seq, prev uint64
 	recorded  int64
 	tenant    string
+	key       string
 	body      []byte
+	place     int // in the line of its key
 	state     modelState
 	attempts  int
-	token     millrace.Token
-	due       int64 // of a leased or delayed one
-	joined    int   // of a leased one: when it joined its group
+	due       int64 // of a leased or delayed one, or of a dead one that will be forgotten
+
+	token    millrace.Token // of a leased one
+	consumer string
+	joined   int // when it joined its group
+	group    int // when its group was made
+
+	reason, err string // of a dead one
+	died        int64
 }
 
 var _ millrace.Engine = (*Model)(nil)
@@ -142,166 +152,6 @@ func (m *Model) tick(l *modelLane, now time.Time) {
 		return
 	}
 	l.t = max(l.t, now.UnixMilli())
-}
-
-// Publish commits events to a lane.
-func (m *Model) Publish(_ context.Context, lane int, c millrace.Commit) (millrace.Committed, error) {
-	l, err := m.enter(lane)
-	if err != nil {
-		return millrace.Committed{}, err
-	}
-	defer m.leave()
-	if l.stale(c) {
-		return millrace.Committed{}, &millrace.Error{Code: millrace.CodeStale, CurrentVersion: l.stats.Version}
-	}
-	m.tick(l, c.Now)
-	l.stats.Version = max(l.stats.Version, c.Version)
-	done := millrace.Committed{RecordedAt: at(l.t)}
-	for _, e := range c.Events {
-		done.Stamps = append(done.Stamps, m.stamp(l, e))
-	}
-	done.Due = l.due()
-	return done, nil
-}
-
-func (l *modelLane) stale(c millrace.Commit) bool {
-	if c.Version < l.stats.Version {
-		return true
-	}
-	for _, e := range c.Events {
-		for _, uid := range e.Queues {
-			if l.queues[uid] == nil {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func (m *Model) stamp(l *modelLane, e millrace.CommitEvent) millrace.Stamp {
-	if first, known := l.digests[e.Digest]; known && e.Remembered && m.remembers(l, first) {
-		l.stats.Duplicates++
-		first.Duplicate = true
-		return first.Stamp
-	}
-	l.n = max(l.n+1, uint64(l.t-millrace.SeqEpoch)*millrace.SeqPerMilli)
-	s := millrace.Stamp{Seq: l.n*l.lanes + l.lane, Sinks: len(e.Queues)}
-	if e.Key != "" {
-		s.Prev = l.last[[2]string{e.Tenant, e.Key}]
-		l.last[[2]string{e.Tenant, e.Key}] = s.Seq
-	}
-	if e.Remembered {
-		l.digests[e.Digest] = modelStamp{s, l.t}
-	}
-	l.count(e)
-	for _, uid := range e.Queues {
-		q := l.queues[uid]
-		q.messages = append(q.messages, &modelMessage{
-			seq: s.Seq, prev: s.Prev, recorded: l.t, tenant: e.Tenant, body: slices.Clone(e.Body),
-		})
-		m.wait(l, q, e.Tenant)
-	}
-	return s
-}
-
-func (l *modelLane) count(e millrace.CommitEvent) {
-	l.stats.Published++
-	if len(e.Queues) == 0 {
-		l.stats.Unrouted++
-	}
-	topic := l.topics[e.Topic]
-	l.topics[e.Topic] = millrace.TopicStats{Name: e.Topic, Events: topic.Events + 1, LastEventAt: at(l.t)}
-}
-
-// wait puts a tenant that has something waiting at the tail of the ring, unless it is there.
-func (m *Model) wait(l *modelLane, q *modelQueue, tenant string) {
-	if slices.Contains(q.ring, tenant) {
-		return
-	}
-	q.ring = append(q.ring, tenant)
-	if q.wanted {
-		q.wanted = false
-		m.hints = append(m.hints, millrace.Hint{Kind: millrace.HintQueue, Lane: int(l.lane), Queue: q.settings.UID})
-	}
-}
-
-// due is the time until the next lease ends or the next retry is due.
-func (l *modelLane) due() time.Duration {
-	next := int64(-1)
-	for _, q := range l.queues {
-		for _, msg := range q.messages {
-			if (msg.state == leased || msg.state == delayed) && (next < 0 || msg.due < next) {
-				next = msg.due
-			}
-		}
-	}
-	if next < 0 {
-		return -1
-	}
-	return time.Duration(max(0, next-l.t)) * time.Millisecond
-}
-
-// Step returns what is due, in its order.
-func (m *Model) Step(_ context.Context, lane int, now time.Time, limit int) (millrace.Stepped, error) {
-	l, err := m.enter(lane)
-	if err != nil {
-		return millrace.Stepped{}, err
-	}
-	defer m.leave()
-	m.tick(l, now)
-	var done millrace.Stepped
-	entries := l.dueEntries()
-	for _, e := range entries[:min(limit, len(entries))] {
-		m.stepOne(l, e, &done)
-	}
-	done.More = len(entries) > limit
-	done.Due = l.due()
-	return done, nil
-}
-
-type dueEntry struct {
-	*modelMessage
-	queue *modelQueue
-}
-
-func (l *modelLane) dueEntries() []dueEntry {
-	var entries []dueEntry
-	for _, q := range l.queues {
-		for _, msg := range q.messages {
-			if (msg.state == leased || msg.state == delayed) && msg.due <= l.t {
-				entries = append(entries, dueEntry{msg, q})
-			}
-		}
-	}
-	slices.SortFunc(entries, dueEntry.compare)
-	return entries
-}
-
-// compare orders by time; at one time retries before leases, each by uid;
-// retries by seq, leases by token and by when they joined their group.
-func (e dueEntry) compare(o dueEntry) int {
-	order := cmp.Or(
-		cmp.Compare(e.due, o.due), cmp.Compare(o.state, e.state),
-		cmp.Compare(e.queue.settings.UID, o.queue.settings.UID))
-	if order != 0 || e.state == delayed {
-		return cmp.Or(order, cmp.Compare(e.seq, o.seq))
-	}
-	return cmp.Or(bytes.Compare(e.token[:], o.token[:]), cmp.Compare(e.joined, o.joined))
-}
-
-func (m *Model) stepOne(l *modelLane, e dueEntry, done *millrace.Stepped) {
-	if e.state == delayed {
-		done.Returned++
-	} else {
-		done.Expired++
-	}
-	if e.state == leased && e.queue.exhausted(e.modelMessage) {
-		done.Dead++
-		e.queue.bury(e.modelMessage)
-		return
-	}
-	e.state = waiting
-	m.wait(l, e.queue, e.tenant)
 }
 
 // at is a moment of a lane's clock.

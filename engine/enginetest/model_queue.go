@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -21,85 +22,76 @@ func (l *modelLane) queue(uid string) (*modelQueue, error) {
 	return nil, millrace.Errorf(millrace.CodeNotFound, "no such queue")
 }
 
-// Lease serves the ring, one message a turn.
-func (m *Model) Lease(_ context.Context, lane int, o millrace.Lease) (millrace.Leased, error) {
+// enterQueue locks the model for a transition of a queue in a lane; leave ends it.
+func (m *Model) enterQueue(lane int, uid string) (*modelLane, *modelQueue, error) {
 	l, err := m.enter(lane)
+	if err != nil {
+		return nil, nil, err
+	}
+	q, err := l.queue(uid)
+	if err != nil {
+		m.leave()
+		return nil, nil, err
+	}
+	return l, q, nil
+}
+
+// Lease serves the ring.
+func (m *Model) Lease(_ context.Context, lane int, o millrace.Lease) (millrace.Leased, error) {
+	l, q, err := m.enterQueue(lane, o.Queue)
 	if err != nil {
 		return millrace.Leased{}, err
 	}
 	defer m.leave()
-	q, err := l.queue(o.Queue)
-	if err != nil {
-		return millrace.Leased{}, err
-	}
 	m.tick(l, o.Now)
 	before := l.due()
-	until := l.t + whole(o.For)
-	done := millrace.Leased{Until: at(until)}
-	for _, msg := range q.serve(o.Max, o.MaxBytes) {
-		l.join(msg, o.Token, until)
-		msg.attempts++
+	done := millrace.Leased{Until: at(l.t + whole(o.For))}
+	if q.settings.Paused {
+		q.wanted = true
+		done.Due = before
+		return done, nil
+	}
+	q.serve(o.Max, o.MaxBytes, func(msg *modelMessage) {
+		l.give(q, msg, o)
 		done.Messages = append(done.Messages, millrace.LeasedMessage{
-			Seq: msg.seq, Prev: msg.prev, RecordedAt: at(msg.recorded), Tenant: msg.tenant,
+			Name: msg.name, Seq: msg.seq, Prev: msg.prev, RecordedAt: at(msg.recorded), Tenant: msg.tenant,
 			Attempt: msg.attempts, Body: slices.Clone(msg.body),
 		})
-	}
+	})
 	q.wanted = len(q.ring) == 0
 	done.Tenants = len(q.ring)
 	done.Due = m.hintDue(l, before)
 	return done, nil
 }
 
+// give leases a message out, or lets it go if it is given at most once.
+func (l *modelLane) give(q *modelQueue, msg *modelMessage, o millrace.Lease) {
+	msg.attempts++
+	if o.For == 0 {
+		q.acked++
+		q.remove(msg)
+		return
+	}
+	msg.consumer = o.Consumer
+	l.join(q, msg, o.Token, l.t+whole(o.For))
+}
+
 // join puts a message into the lease group of a token and a deadline.
-func (l *modelLane) join(msg *modelMessage, token millrace.Token, until int64) {
+func (l *modelLane) join(q *modelQueue, msg *modelMessage, token millrace.Token, until int64) {
 	l.joined++
-	msg.state, msg.token, msg.due, msg.joined = leased, token, until, l.joined
-}
-
-// serve takes the next messages off the ring: each turn the head's lowest seq.
-func (q *modelQueue) serve(limit, bytes int) []*modelMessage {
-	var served []*modelMessage
-	size := 0
-	for len(served) < limit && len(q.ring) > 0 {
-		tenant := q.ring[0]
-		msg := q.first(tenant)
-		size += len(msg.body)
-		if size > bytes && len(served) > 0 {
-			break
-		}
-		msg.state = leased
-		served = append(served, msg)
-		q.ring = q.ring[1:]
-		if q.first(tenant) != nil {
-			q.ring = append(q.ring, tenant)
+	group := l.joined
+	for _, other := range q.messages {
+		if other.state == leased && other.token == token && other.due == until {
+			group = other.group
 		}
 	}
-	return served
-}
-
-// first is a tenant's waiting message with the lowest seq.
-func (q *modelQueue) first(tenant string) *modelMessage {
-	for _, msg := range q.messages {
-		if msg.tenant == tenant && msg.state == waiting {
-			return msg
-		}
-	}
-	return nil
-}
-
-// hintDue says when the lane's next entry is due, and hints if that is earlier than before.
-func (m *Model) hintDue(l *modelLane, before time.Duration) time.Duration {
-	due := l.due()
-	if due >= 0 && (before < 0 || due < before) {
-		m.hints = append(m.hints, millrace.Hint{Kind: millrace.HintDue, Lane: int(l.lane), In: due})
-	}
-	return due
+	msg.state, msg.token, msg.due, msg.joined, msg.group = leased, token, until, l.joined, group
 }
 
 // live finds the message that an item's lease holds, if it has not ended.
 func (q *modelQueue) live(t int64, item millrace.SettleItem) *modelMessage {
 	for _, msg := range q.messages {
-		if msg.seq == item.Seq && msg.state == leased && msg.token == item.Token && t < msg.due {
+		if msg.name == item.Name && msg.state == leased && msg.token == item.Token && t < msg.due {
 			return msg
 		}
 	}
@@ -108,15 +100,11 @@ func (q *modelQueue) live(t int64, item millrace.SettleItem) *modelMessage {
 
 // Settle ends leases.
 func (m *Model) Settle(_ context.Context, lane int, s millrace.Settle) (millrace.Settled, error) {
-	l, err := m.enter(lane)
+	l, q, err := m.enterQueue(lane, s.Queue)
 	if err != nil {
 		return millrace.Settled{}, err
 	}
 	defer m.leave()
-	q, err := l.queue(s.Queue)
-	if err != nil {
-		return millrace.Settled{}, err
-	}
 	m.tick(l, s.Now)
 	before := l.due()
 	var done millrace.Settled
@@ -126,62 +114,73 @@ func (m *Model) Settle(_ context.Context, lane int, s millrace.Settle) (millrace
 			done.Lost = append(done.Lost, i)
 			continue
 		}
-		m.settleOne(l, q, msg, s.Verb, item.Delay, &done)
+		m.settleOne(l, q, msg, s.Verb, item, &done)
 	}
 	done.Due = m.hintDue(l, before)
 	return done, nil
 }
 
-func (m *Model) settleOne(l *modelLane, q *modelQueue, msg *modelMessage, verb millrace.Verb, delay time.Duration, done *millrace.Settled) {
+func (m *Model) settleOne(l *modelLane, q *modelQueue, msg *modelMessage, verb millrace.Verb, item millrace.SettleItem, done *millrace.Settled) {
 	switch {
 	case verb == millrace.Ack:
 		q.acked++
-		q.messages = slices.DeleteFunc(q.messages, func(other *modelMessage) bool { return other == msg })
-	case verb == millrace.Bury:
-		q.bury(msg)
-	case q.exhausted(msg):
-		done.Dead++
-		q.bury(msg)
-	case delay > 0:
-		msg.state, msg.due = delayed, l.t+whole(delay)
-	default:
-		msg.state = waiting
+		q.remove(msg)
 		m.wait(l, q, msg.tenant)
+	case verb == millrace.Bury:
+		m.bury(l, q, msg, millrace.ReasonBuried, item.Error)
+	case q.exhausted(msg) && !q.settings.Block:
+		done.Dead++
+		m.bury(l, q, msg, millrace.ReasonAttempts, item.Error)
+	default:
+		m.again(l, q, msg, whole(item.Delay))
 	}
-}
-
-func (q *modelQueue) exhausted(msg *modelMessage) bool {
-	return q.settings.MaxAttempts > 0 && msg.attempts >= q.settings.MaxAttempts
-}
-
-func (q *modelQueue) bury(msg *modelMessage) {
-	msg.state = dead
-	q.spent++
 }
 
 // Extend prolongs leases.
 func (m *Model) Extend(_ context.Context, lane int, e millrace.Extend) (millrace.Extended, error) {
-	l, err := m.enter(lane)
+	l, q, err := m.enterQueue(lane, e.Queue)
 	if err != nil {
 		return millrace.Extended{}, err
 	}
 	defer m.leave()
-	q, err := l.queue(e.Queue)
-	if err != nil {
-		return millrace.Extended{}, err
-	}
 	m.tick(l, e.Now)
 	before := l.due()
 	done := millrace.Extended{Until: at(l.t + whole(e.For))}
 	for i, item := range e.Items {
 		if msg := q.live(l.t, item); msg != nil {
-			l.join(msg, item.Token, l.t+whole(e.For))
+			l.join(q, msg, item.Token, l.t+whole(e.For))
 		} else {
 			done.Lost = append(done.Lost, i)
 		}
 	}
 	done.Due = m.hintDue(l, before)
 	return done, nil
+}
+
+// Release ends the leases of a consumer, the oldest group first.
+func (m *Model) Release(_ context.Context, lane int, r millrace.Release) (int, error) {
+	l, q, err := m.enterQueue(lane, r.Queue)
+	if err != nil {
+		return 0, err
+	}
+	defer m.leave()
+	m.tick(l, r.Now)
+	before := l.due()
+	var out []*modelMessage
+	for _, msg := range q.messages {
+		if msg.state == leased && msg.consumer == r.Consumer {
+			out = append(out, msg)
+		}
+	}
+	slices.SortFunc(out, func(a, b *modelMessage) int {
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.joined, b.joined))
+	})
+	out = out[:min(len(out), r.Max)]
+	for _, msg := range out {
+		m.expire(l, q, msg)
+	}
+	m.hintDue(l, before)
+	return len(out), nil
 }
 
 // Stats counts a queue's messages.
@@ -195,16 +194,30 @@ func (m *Model) Stats(_ context.Context, lane int, uid string) (millrace.QueueSt
 	if q == nil {
 		return millrace.QueueStats{}, nil
 	}
-	s := millrace.QueueStats{Tenants: int64(len(q.ring)), Acked: q.acked, Spent: q.spent}
-	oldest := uint64(0)
+	s := millrace.QueueStats{Acked: q.acked, Spent: q.spent, Dropped: q.dropped}
+	var oldest uint64
+	wait := map[string]bool{}
 	for _, msg := range q.messages {
-		*[]*int64{&s.Ready, &s.Leased, &s.Delayed, &s.Dead}[msg.state]++
-		if msg.state != dead && (oldest == 0 || msg.seq < oldest) {
-			oldest = msg.seq
+		msg.countIn(&s.QueueCounts)
+		if msg.state == waiting {
+			wait[msg.tenant] = true
+		}
+		if msg.state != dead && (oldest == 0 || msg.name < oldest) {
+			oldest = msg.name
 		}
 	}
-	if oldest > 0 {
-		s.Oldest = time.Unix(60*millrace.MinuteOfSeq(oldest, int(l.lanes)), 0).UTC()
-	}
+	s.Tenants, s.Oldest = int64(len(wait)), l.minute(oldest)
 	return s, nil
+}
+
+func (msg *modelMessage) countIn(c *millrace.QueueCounts) {
+	*[]*int64{&c.Ready, &c.Leased, &c.Delayed, &c.Dead}[msg.state]++
+}
+
+// minute is the minute of a name; the zero time if there is none.
+func (l *modelLane) minute(name uint64) time.Time {
+	if name == 0 {
+		return time.Time{}
+	}
+	return time.Unix(60*millrace.MinuteOfSeq(name, int(l.lanes)), 0).UTC()
 }

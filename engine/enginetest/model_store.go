@@ -89,12 +89,22 @@ func (m *Model) Apply(_ context.Context, lane int, a millrace.Apply) (gone []str
 		case l.removed[s.UID]:
 			gone = append(gone, s.UID)
 		case q == nil:
-			l.queues[s.UID] = &modelQueue{settings: s}
+			l.queues[s.UID] = &modelQueue{settings: s, tenants: map[string]millrace.TenantSettings{}}
 		case s.Version >= q.settings.Version:
-			q.settings = s
+			m.change(l, q, s)
 		}
 	}
 	return gone, nil
+}
+
+// change gives a queue other settings: who may be served then enters the ring.
+func (m *Model) change(l *modelLane, q *modelQueue, s millrace.QueueSettings) {
+	s.Ordered = q.settings.Ordered
+	q.settings = s
+	for _, tenant := range q.names() {
+		m.wait(l, q, tenant)
+	}
+	m.wake(l, q)
 }
 
 // Sweep frees what removed queues left.
@@ -118,6 +128,7 @@ func (m *Model) LaneStats(_ context.Context, lane int) (millrace.LaneStats, erro
 	}
 	defer m.leave()
 	s := l.stats
+	s.Held = int64(len(l.held))
 	s.ClockOffset = time.Duration(l.offset) * time.Millisecond
 	return s, nil
 }

@@ -52,7 +52,7 @@ func inAllOfItsQueues(t *testing.T, c Config) {
 		r.counts(lane, three, 0, 0, 0, 0)
 		h := r.leased(lane, two, 1)
 		r.same("message", h.Messages[0], millrace.LeasedMessage{
-			Seq: s[0].Seq, RecordedAt: r.now, Tenant: "a", Attempt: 1, Body: []byte("both"),
+			Name: s[0].Seq, Seq: s[0].Seq, RecordedAt: r.now, Tenant: "a", Attempt: 1, Body: []byte("both"),
 		})
 		r.settled(lane, two, millrace.Ack, h.items()...)
 		r.same("the other queue", r.lease(lane, one, 5).names(), []string{"both", "one"})

@@ -159,7 +159,7 @@ func unknownQueueIsNotFound(t *testing.T, c Config) {
 	r := open(t, c)
 	r.each(func(lane int) {
 		nobody := "00000000000000ee"
-		h := held{Leased: millrace.Leased{Messages: []millrace.LeasedMessage{{Seq: 1}}}}
+		h := held{Leased: millrace.Leased{Messages: []millrace.LeasedMessage{{Name: 1}}}}
 		_, err := r.Lease(r.ctx(), lane, millrace.Lease{Now: r.now, Queue: nobody, Max: 1, MaxBytes: 1, For: minute, Token: r.token()})
 		r.refused(err, millrace.CodeNotFound)
 		_, err = r.Settle(r.ctx(), lane, millrace.Settle{Now: r.now, Queue: nobody, Verb: millrace.Ack, Items: h.items()})

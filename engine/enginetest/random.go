@@ -253,7 +253,7 @@ func (p *pair) settleSome() {
 func seqs(items []millrace.SettleItem) []uint64 {
 	var s []uint64
 	for _, item := range items {
-		s = append(s, item.Seq)
+		s = append(s, item.Name)
 	}
 	return s
 }
@@ -263,8 +263,8 @@ func (p *pair) extendSome() {
 		return
 	}
 	h, items := p.someLease()
-	slices.SortFunc(items, func(a, b millrace.SettleItem) int { return int(a.Seq) - int(b.Seq) })
-	items = slices.CompactFunc(items, func(a, b millrace.SettleItem) bool { return a.Seq == b.Seq })
+	slices.SortFunc(items, func(a, b millrace.SettleItem) int { return int(a.Name) - int(b.Name) })
+	items = slices.CompactFunc(items, func(a, b millrace.SettleItem) bool { return a.Name == b.Name })
 	x := millrace.Extend{Now: p.when(), Queue: h.queue, Items: items}
 	x.For = p.soon()
 	for p.sameDeadline(h, x) {

@@ -178,7 +178,7 @@ type held struct {
 
 // item is the receipt of the i-th message.
 func (h held) item(i int) millrace.SettleItem {
-	return millrace.SettleItem{Seq: h.Messages[i].Seq, Token: h.token}
+	return millrace.SettleItem{Name: h.Messages[i].Name, Token: h.token}
 }
 
 // items are the receipts of all messages.

@@ -141,7 +141,7 @@ func otherReceiptIsLost(t *testing.T, c Config) {
 	r.fill(0, q, "a1", "a2")
 	one, two := r.leased(0, q, 1), r.leased(0, q, 1)
 	crossed := []millrace.SettleItem{
-		{Seq: one.Messages[0].Seq, Token: two.token}, {Seq: two.Messages[0].Seq, Token: one.token}, {Seq: one.Messages[0].Seq},
+		{Name: one.Messages[0].Name, Token: two.token}, {Name: two.Messages[0].Name, Token: one.token}, {Name: one.Messages[0].Name},
 	}
 	r.lost(0, q, crossed...)
 	r.settled(0, q, millrace.Ack, one.item(0), two.item(0))
@@ -157,7 +157,7 @@ func otherLaneIsLost(t *testing.T, c Config) {
 	for lane := 1; lane < c.Lanes; lane++ {
 		r.lost(lane, q, h.items()...)
 	}
-	next := millrace.SettleItem{Seq: h.Messages[0].Seq + 1, Token: h.token} // a seq of the next lane
+	next := millrace.SettleItem{Name: h.Messages[0].Name + 1, Token: h.token} // a seq of the next lane
 	r.lost(0, q, next)
 	r.settled(0, q, millrace.Ack, h.items()...)
 }
@@ -179,7 +179,7 @@ func neverWasIsLost(t *testing.T, c Config) {
 	r := open(t, c)
 	q := r.queue(0)
 	s := r.publish(0, event("a", "1", q))
-	r.lost(0, q, millrace.SettleItem{Seq: s[0].Seq}, millrace.SettleItem{Seq: 0}, millrace.SettleItem{Seq: 1 << 60, Token: r.token()})
+	r.lost(0, q, millrace.SettleItem{Name: s[0].Seq}, millrace.SettleItem{Name: 0}, millrace.SettleItem{Name: 1 << 60, Token: r.token()})
 	r.counts(0, q, 1, 0, 0, 0)
 }
 
@@ -199,7 +199,7 @@ func lostDoesNotHinder(t *testing.T, c Config) {
 	q := r.queue(0)
 	r.fill(0, q, "a1", "b1", "c1")
 	h := r.leased(0, q, 3)
-	bad := millrace.SettleItem{Seq: h.Messages[0].Seq, Token: r.token()}
+	bad := millrace.SettleItem{Name: h.Messages[0].Name, Token: r.token()}
 	r.same("lost", r.settle(0, q, millrace.Ack, bad, h.item(0), bad, h.item(2)).Lost, []int{0, 2})
 	r.counts(0, q, 0, 1, 0, 0)
 }
@@ -278,7 +278,7 @@ func extensionOfSome(t *testing.T, c Config) {
 	r.fill(0, q, "a1", "b1", "c1", "d1")
 	h := r.leased(0, q, 4)
 	r.pass(30 * time.Second)
-	bad := millrace.SettleItem{Seq: h.Messages[0].Seq, Token: r.token()}
+	bad := millrace.SettleItem{Name: h.Messages[0].Name, Token: r.token()}
 	e := r.extend(0, q, minute, h.item(1), bad, h.item(3))
 	r.same("extended", e, millrace.Extended{Lost: []int{1}, Until: r.now.Add(minute), Due: 30 * time.Second})
 	r.pass(30 * time.Second)

@@ -103,8 +103,8 @@ func (r *rig) everyCall(lane int, queue string) map[string]error {
 	errs := map[string]error{}
 	_, errs["publish"] = r.Publish(ctx, lane, millrace.Commit{Version: r.version, Events: []millrace.CommitEvent{event("a", "1", queue)}})
 	_, errs["lease"] = r.Lease(ctx, lane, millrace.Lease{Queue: queue, Max: 1, MaxBytes: 1, For: minute})
-	_, errs["settle"] = r.Settle(ctx, lane, millrace.Settle{Queue: queue, Verb: millrace.Ack, Items: []millrace.SettleItem{{Seq: 1}}})
-	_, errs["extend"] = r.Extend(ctx, lane, millrace.Extend{Queue: queue, For: minute, Items: []millrace.SettleItem{{Seq: 1}}})
+	_, errs["settle"] = r.Settle(ctx, lane, millrace.Settle{Queue: queue, Verb: millrace.Ack, Items: []millrace.SettleItem{{Name: 1}}})
+	_, errs["extend"] = r.Extend(ctx, lane, millrace.Extend{Queue: queue, For: minute, Items: []millrace.SettleItem{{Name: 1}}})
 	_, errs["stats"] = r.Stats(ctx, lane, queue)
 	_, errs["step"] = r.Step(ctx, lane, time.Time{}, 1)
 	_, errs["sweep"] = r.Sweep(ctx, lane, 1)

@@ -12,17 +12,17 @@ import (
 	"github.com/millrace-dev/millrace"
 )
 
-// asked is one thing to ask of a backbone, and what came of it.
-type asked func(millrace.Backbone) []any
+// question is one thing to ask of a backbone, and what came of it.
+type question func(millrace.Backbone) []any
 
 func results(list ...any) []any { return list }
 
 // everything asks every method that the engines' tests do not reach through a client.
-func everything() map[string]asked {
+func everything() map[string]question {
 	spec := millrace.DefaultQueueSpec(":orders:")
 	spec.Ordered, spec.OnExhausted, spec.TenantLimit, spec.MaxLength, spec.DeadRetention = true, millrace.ExhaustedBlock, 5, 7, 48*time.Hour
 	page := millrace.Page{Limit: 3}
-	return map[string]asked{
+	return map[string]question{
 		"publish with a delay": func(b millrace.Backbone) []any {
 			r, err := b.Publish(ctx, millrace.Event{ID: "a-1", Topic: "orders", Type: "created", Delay: 90 * time.Minute})
 			return results(r, err)

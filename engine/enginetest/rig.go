@@ -28,6 +28,7 @@ type rig struct {
 	version uint64    // of the registry, as the lanes know it
 	uids    int
 	tokens  uint64
+	queues  map[string]millrace.QueueSettings
 }
 
 // open opens a fresh store. When the test is over the engine's invariants are
@@ -85,14 +86,37 @@ func (r *rig) pass(d time.Duration) { r.now = r.now.Add(d) }
 // queue makes a queue known to every lane and returns its uid.
 func (r *rig) queue(maxAttempts int) string {
 	r.Helper()
+	return r.queueOf(millrace.QueueSettings{MaxAttempts: maxAttempts})
+}
+
+// queueOf makes a queue with some settings known to every lane and returns its uid.
+func (r *rig) queueOf(s millrace.QueueSettings) string {
+	r.Helper()
 	r.uids++
-	uid := fmt.Sprintf("%016x", r.uids)
+	s.UID = fmt.Sprintf("%016x", r.uids)
+	if r.queues == nil {
+		r.queues = map[string]millrace.QueueSettings{}
+	}
+	r.queues[s.UID] = s
+	r.change(s.UID, func(*millrace.QueueSettings) {})
+	return s.UID
+}
+
+// change changes a queue's settings in every lane.
+func (r *rig) change(uid string, edit func(*millrace.QueueSettings)) {
+	r.Helper()
+	s := r.queues[uid]
+	edit(&s)
 	r.version++
-	r.apply(millrace.Apply{
-		Version: r.version,
-		Queues:  []millrace.QueueSettings{{UID: uid, Version: r.version, MaxAttempts: maxAttempts}},
-	})
-	return uid
+	s.Version = r.version
+	r.queues[uid] = s
+	r.apply(millrace.Apply{Version: r.version, Queues: []millrace.QueueSettings{s}})
+}
+
+// tenant gives a tenant a weight and a limit in one lane.
+func (r *rig) tenant(lane int, queue, tenant string, weight, limit int) {
+	r.Helper()
+	r.ok(r.SetTenant(r.ctx(), lane, queue, tenant, &millrace.TenantSettings{Weight: weight, Limit: limit}))
 }
 
 // apply tells every lane.

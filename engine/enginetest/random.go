@@ -52,12 +52,13 @@ type pair struct {
 	*rig
 	model  *Model
 	random *rand.Rand
-	queues []string // that the lanes know
+	known  []string // queues that the lanes know
 	out    []lent   // leases, live or not
 	ids    int
 	trace  []string
 
-	commits, leases int // messages at most
+	commits, leases int  // messages at most
+	turnsOpen       bool // the order of the rings is open, after a reopen
 }
 
 // lent is what one lease call of the pair gave.
@@ -115,20 +116,43 @@ func (p *pair) operate() {
 	}
 	lane := p.random.IntN(p.config.Lanes)
 	switch n := p.random.IntN(100); {
-	case n < 30:
+	case n < 27:
 		p.publishSome(lane)
-	case n < 52:
+	case n < 47:
 		p.leaseSome(lane)
-	case n < 72:
+	case n < 64:
 		p.settleSome()
-	case n < 78:
+	case n < 69:
 		p.extendSome()
-	case n < 88:
+	case n < 78:
 		p.stepSome(lane)
-	case n < 94:
+	case n < 83:
 		p.compareLane(lane)
+	case n < 94:
+		p.manageSome(lane, n)
 	default:
 		p.operateRarely(lane, n)
+	}
+}
+
+func (p *pair) manageSome(lane, n int) {
+	switch n {
+	case 83, 84, 85:
+		p.setSomeTenant(lane)
+	case 86, 87:
+		p.redriveSome(lane)
+	case 88:
+		p.dropSome(lane)
+	case 89:
+		p.purgeSome(lane)
+	case 90:
+		p.releaseSome(lane)
+	case 91:
+		p.injectSome(lane)
+	case 92:
+		p.cancelSome(lane)
+	case 93:
+		p.changeQueue()
 	}
 }
 
@@ -138,7 +162,7 @@ func (p *pair) operateRarely(lane, n int) {
 		p.addQueue()
 	case n == 95:
 		p.changeQueue()
-	case n == 96 && len(p.queues) > 1:
+	case n == 96 && len(p.known) > 1:
 		p.removeQueue()
 	case n == 97:
 		p.sweepSome(lane)
@@ -162,6 +186,10 @@ func (p *pair) publishSome(lane int) {
 	for range 1 + p.random.IntN(p.commits) {
 		c.Events = append(c.Events, p.someEvent())
 	}
+	c.Events = append(c.Events, p.someHeld(lane)...)
+	if l := p.model.lanes[lane]; p.model.full(l, c) != "" {
+		c.Now = at(l.t) // whether a refusal moves the clock is open
+	}
 	both(p, fmt.Sprintf("publish in %d at %v: %s", lane, c.Now, describe(c.Events)), func(e millrace.Engine) (millrace.Committed, error) {
 		return e.Publish(p.ctx(), lane, c)
 	})
@@ -173,7 +201,11 @@ func (p *pair) someEvent() millrace.CommitEvent {
 	e := event(tenant, strings.Repeat("x", p.random.IntN(40))+strconv.Itoa(p.ids))
 	e.Topic = []string{"orders", "users"}[p.random.IntN(2)]
 	e.Key = []string{"", "k", "k:2"}[p.random.IntN(3)]
-	for _, q := range p.queues {
+	if p.random.IntN(12) == 0 {
+		e.ID, e.Delay = strconv.Itoa(p.ids), p.soon()
+		return known(e, e.ID)
+	}
+	for _, q := range p.known {
 		if p.random.IntN(3) > 0 {
 			e.Queues = append(e.Queues, q)
 		}
@@ -195,14 +227,17 @@ func describe(events []millrace.CommitEvent) string {
 	return strings.Join(s, " ")
 }
 
-func (p *pair) someQueue() string { return p.queues[p.random.IntN(len(p.queues))] }
+func (p *pair) someQueue() string { return p.known[p.random.IntN(len(p.known))] }
 
 func (p *pair) leaseSome(lane int) {
 	l := millrace.Lease{Now: p.when(), Queue: p.someQueue(), Max: 1 + p.random.IntN(p.leases), MaxBytes: 1 << 20, Token: p.token()}
 	if p.random.IntN(3) == 0 {
 		l.MaxBytes = 1 + p.random.IntN(90)
 	}
-	l.For = p.soon()
+	l.For, l.Consumer = p.soon(), p.someConsumer()
+	if !p.queues[l.Queue].Ordered && p.random.IntN(8) == 0 {
+		l.For = 0
+	}
 	what := fmt.Sprintf("lease %d of %s in %d at %v for %v, %d bytes", l.Max, l.Queue, lane, l.Now, l.For, l.MaxBytes)
 	done := both(p, what, func(e millrace.Engine) (millrace.Leased, error) { return e.Lease(p.ctx(), lane, l) })
 	if len(done.Messages) > 0 {
@@ -240,7 +275,7 @@ func (p *pair) settleSome() {
 	h, items := p.someLease()
 	s := millrace.Settle{Now: p.when(), Queue: h.queue, Items: items}
 	s.Verb = []millrace.Verb{millrace.Ack, millrace.Ack, millrace.Retry, millrace.Retry, millrace.Bury}[p.random.IntN(5)]
-	if s.Verb == millrace.Retry && p.random.IntN(2) == 0 {
+	if s.Verb != millrace.Ack && p.random.IntN(2) == 0 {
 		delay := p.soon()
 		for i := range items {
 			items[i].Delay, items[i].Error = delay, "later"

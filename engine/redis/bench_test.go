@@ -142,7 +142,7 @@ func leaseAndAck(b *testing.B, e *redis.Engine, count int) {
 	}
 	s := millrace.Settle{Queue: benchQueue, Verb: millrace.Ack}
 	for _, m := range got.Messages {
-		s.Items = append(s.Items, millrace.SettleItem{Seq: m.Seq, Token: l.Token})
+		s.Items = append(s.Items, millrace.SettleItem{Name: m.Name, Token: l.Token})
 	}
 	if done, err := e.Settle(context.Background(), 0, s); err != nil || len(done.Lost) > 0 {
 		b.Errorf("lost %d: %v", len(done.Lost), err)

@@ -89,9 +89,9 @@ func kindOf(name string) keyKind {
 	switch name {
 	case bodyKey, dedupeKey + "0", dedupeKey + "1", lastKey + "0", lastKey + "1":
 		return fieldsKind
-	case "", holdersKey, topicsKey:
+	case "", holdersKey, topicsKey, heldKey, longKey:
 		return hashKind
-	case dueKey:
+	case dueKey, longsKey:
 		return scoreKind
 	case trashKey:
 		return listKind
@@ -99,6 +99,9 @@ func kindOf(name string) keyKind {
 		return setKind
 	}
 	uid, ok := strings.CutPrefix(name, queueKey)
+	if strings.HasPrefix(name, aliasKey) {
+		return scoreKind
+	}
 	if !ok {
 		return otherKind
 	}
@@ -113,18 +116,20 @@ func queueKind(rest string) keyKind {
 	switch rest {
 	case ringKey:
 		return listKind
-	case inKey:
+	case inKey, hollowKey:
 		return setKind
-	case deadKey, agesKey:
+	case deadKey, agesKey, parkedKey, tenantsKey:
 		return scoreKind
-	case leasedKey, groupKey, leftKey, delayedKey, triesKey, whyKey, ageKey:
+	case leasedKey, groupKey, leftKey, delayedKey, triesKey, whyKey, ageKey, tenantKey, flightKey, waitingKey, headKey, whoseKey:
 		return hashKind
 	}
-	switch {
-	case strings.HasPrefix(rest, facetKey):
-		return listKind
-	case strings.HasPrefix(rest, backKey):
-		return scoreKind
+	for prefix, kind := range map[string]keyKind{
+		facetKey: listKind, behindKey: listKind, linesKey: setKind,
+		backKey: scoreKind, headsKey: scoreKind, lateKey: scoreKind, lostKey: scoreKind, byKey: scoreKind,
+	} {
+		if strings.HasPrefix(rest, prefix) {
+			return kind
+		}
 	}
 	return otherKind
 }

@@ -267,7 +267,7 @@ func (e *Engine) LaneStats(ctx context.Context, lane int) (millrace.LaneStats, e
 	n := ints(reply)
 	return millrace.LaneStats{
 		Version: uint64(n[0]), Published: n[1], Duplicates: n[2], Unrouted: n[3], Dropped: n[4],
-		ClockOffset: time.Duration(n[5]) * time.Millisecond,
+		ClockOffset: time.Duration(n[5]) * time.Millisecond, Held: n[6],
 	}, nil
 }
 

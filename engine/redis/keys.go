@@ -43,14 +43,18 @@ func channel(own string) string { return own + ":hint" }
 
 // The keys of a lane beside its own.
 const (
-	bodyKey    = ":body"    // hash: seq → prev, recorded, event
-	holdersKey = ":holders" // hash: seq → how many queues hold the body, if more than one
+	bodyKey    = ":body"    // hash: name → prev, recorded, event
+	holdersKey = ":holders" // hash: name → how many queues hold the body, if more than one
 	dueKey     = ":due"     // sorted set: what is due, by time
 	topicsKey  = ":topics"  // hash: topic → count, last
 	trashKey   = ":trash"   // list: uids of removed queues that are to be swept
 	removedKey = ":removed" // set: uids that were removed, for ever
 	dedupeKey  = ":dedupe"  // hash, in two generations 0 and 1: digest → stamp
 	lastKey    = ":key"     // hash, in two generations: tenant, NUL, key → seq
+	heldKey    = ":held"    // hash: name → a delayed event: due time, alias, digest, body
+	aliasKey   = ":alias:"  // sorted set: names of delayed events; tenant, NUL, id follow
+	longKey    = ":long"    // hash: digest of a delayed event → stamp
+	longsKey   = ":longs"   // sorted set: the same digests, by the time they are forgotten
 	queueKey   = ":q:"      // hash: a queue's settings and counters; the uid follows
 )
 
@@ -58,15 +62,29 @@ const (
 const (
 	ringKey    = ":ring"    // list: tenants in the order of their turns
 	inKey      = ":in"      // set: the same tenants
+	parkedKey  = ":parked"  // sorted set: tenants with something leasable that may not be in the ring
+	hollowKey  = ":hollow"  // set: tenants in the ring with nothing waiting
+	tenantsKey = ":tenants" // sorted set: tenants that hold anything or have settings, by name
+	tenantKey  = ":tenant"  // hash: tenant → its own weight and limit
+	flightKey  = ":flight"  // hash: tenant → messages leased
+	waitingKey = ":waiting" // hash, ordered: tenant → messages waiting
+	headKey    = ":head"    // hash, ordered: tenant, NUL, key → its first message that is not settled
+	headsKey   = ":heads:"  // sorted set, ordered: = and key, or a name, by the name of the head; the tenant follows
+	behindKey  = ":behind:" // list, ordered: who waits behind the head; tenant, NUL, key follow
+	linesKey   = ":lines:"  // set, ordered: tenant, NUL, key of those with someone behind; the tenant follows
+	lateKey    = ":late:"   // sorted set: delayed names; the tenant follows
+	lostKey    = ":lost:"   // sorted set: names of dead letters; the tenant follows
+	whoseKey   = ":whose"   // hash: lease group → consumer
+	byKey      = ":by:"     // sorted set: lease groups in the order they came about; the consumer follows
 	facetKey   = ":facet:"  // list: seqs that never were leased; the tenant follows
 	backKey    = ":back:"   // sorted set: seqs that came back; the tenant follows
-	leasedKey  = ":leased"  // hash: seq → deadline, token, attempt, tenant
+	leasedKey  = ":leased"  // hash: name → deadline, token, attempt, tenant
 	groupKey   = ":group"   // hash: lease group → seqs, in the order they joined
 	leftKey    = ":left"    // hash: lease group → how many are still leased under it
-	delayedKey = ":delayed" // hash: seq → tenant
-	triesKey   = ":tries"   // hash: seq → attempts so far, after the first
+	delayedKey = ":delayed" // hash: name → tenant; NUL and key if ordered
+	triesKey   = ":tries"   // hash: name → attempts so far, after the first
 	deadKey    = ":dead"    // sorted set: seqs of dead letters
-	whyKey     = ":why"     // hash: seq → why it is dead, when, attempts, tenant, error
+	whyKey     = ":why"     // hash: name → why it is dead, when, attempts, whose, error
 	ageKey     = ":age"     // hash: minute → unsettled messages
 	agesKey    = ":ages"    // sorted set: these minutes
 )
@@ -93,4 +111,15 @@ func back(lane, uid, tenant string) string { return queue(lane, uid) + backKey +
 // goodUID reports whether a uid can be part of a key and of a due entry.
 func goodUID(uid string) bool {
 	return uid != "" && !strings.ContainsAny(uid, ":!{} \n\x00")
+}
+
+// aliasOf is how a delayed event is found by its id.
+func aliasOf(tenant, id string) string { return tenant + "\x00" + id }
+
+// whoOf is a message's place in an ordered queue: its tenant, and its key if it has one.
+func whoOf(tenant, key string) string {
+	if key == "" {
+		return tenant
+	}
+	return tenant + "\x00" + key
 }

@@ -81,35 +81,75 @@ func (e *Engine) commit(ctx context.Context, lane int, batch []*commitRequest) {
 	e.deal(lane, batch, reply)
 }
 
-// deal turns a reply into stamps. Events that are neither refused nor
-// duplicates have consecutive numbers; the reply tells only what is not plain.
+// deal turns a reply into outcomes.
 func (e *Engine) deal(lane int, batch []*commitRequest, reply []rueidis.RedisMessage) {
-	n, recorded, due := uint64(intOf(reply[1])), moment(intOf(reply[0])), next(intOf(reply[2]))
-	answers, odd := listOf(reply[3]), listOf(reply[4])
-	lanes, event := uint64(len(e.own)), int64(0)
+	recorded, due, answers := moment(intOf(reply[0])), next(intOf(reply[2])), listOf(reply[3])
+	d := dealer{n: uint64(intOf(reply[1])), lanes: uint64(len(e.own)), lane: uint64(lane), odd: listOf(reply[4])}
 	for i, r := range batch {
-		if version := intOf(answers[i]); version >= 0 {
-			event += int64(len(r.ask.Events))
-			r.err = &millrace.Error{Code: millrace.CodeStale, Detail: "the lane knows another registry", CurrentVersion: uint64(version)}
+		if r.err = refused(answers[i]); r.err != nil {
+			d.event += int64(len(r.ask.Events))
 			continue
 		}
 		r.answer = millrace.Committed{Stamps: make([]millrace.Stamp, len(r.ask.Events)), RecordedAt: recorded, Due: due}
 		for j := range r.ask.Events {
-			event++
-			stamp := &r.answer.Stamps[j]
-			if len(odd) > 0 && intOf(odd[0]) == -event {
-				*stamp = firstStamp(textOf(odd[1]))
-				odd = odd[2:]
-				continue
-			}
-			*stamp = millrace.Stamp{Seq: n*lanes + uint64(lane), Sinks: len(r.ask.Events[j].Queues)}
-			n++
-			if len(odd) > 0 && intOf(odd[0]) == event {
-				stamp.Prev = uint64(intOf(odd[1]))
-				odd = odd[2:]
-			}
+			r.answer.Stamps[j] = d.stamp(len(r.ask.Events[j].Queues))
 		}
 	}
+}
+
+// refused reads the answer to one request: -1, the version that the lane knows, or
+// the queue that is full.
+func refused(answer rueidis.RedisMessage) error {
+	if !answer.IsInt64() {
+		return &millrace.Error{Code: millrace.CodeFull, Detail: "a tenant has as many messages waiting in the queue as it may", Sink: textOf(answer)}
+	}
+	if version := intOf(answer); version >= 0 {
+		return &millrace.Error{Code: millrace.CodeStale, Detail: "the lane knows another registry", CurrentVersion: uint64(version)}
+	}
+	return nil
+}
+
+// dealer hands out the stamps of a call. Events that are neither refused nor
+// duplicates have consecutive numbers; the reply tells only what is not plain.
+type dealer struct {
+	n, lanes, lane uint64
+	event          int64
+	odd            []rueidis.RedisMessage
+}
+
+func (d *dealer) stamp(sinks int) millrace.Stamp {
+	d.event++
+	told, text := int64(0), ""
+	if len(d.odd) > 0 {
+		if told = intOf(d.odd[0]); told == d.event || told == -d.event {
+			text = textOf(d.odd[1])
+			d.odd = d.odd[2:]
+		}
+	}
+	if told == -d.event {
+		return d.unusual(text)
+	}
+	s := millrace.Stamp{Seq: d.n*d.lanes + d.lane, Sinks: sinks}
+	d.n++
+	if text != "" {
+		s.Prev, _ = strconv.ParseUint(text, 10, 64)
+	}
+	return s
+}
+
+// unusual reads what a script says of an event that it did not store as usual: it
+// is held, it is gone, or it is a duplicate with this first stamp.
+func (d *dealer) unusual(text string) millrace.Stamp {
+	switch len(text) {
+	case 1:
+		return millrace.Stamp{Gone: true}
+	case 9:
+		d.n++
+		return millrace.Stamp{DueAt: moment(int64(number(text[1:])))}
+	case 28:
+		return millrace.Stamp{Duplicate: true, DueAt: moment(int64(number(text[20:])))}
+	}
+	return firstStamp(text)
 }
 
 // firstStamp reads what a store remembers of a digest: seq, prev, sinks.

@@ -17,6 +17,7 @@ type commitArgs struct {
 	queueOf                      []byte // of each facet
 	classFacets                  []byte
 	requests, events, digests    []byte
+	extras                       []byte // of events that are to be held or were
 	bodies                       []string
 	nRequests, nEvents, nDigests uint32
 	scratch                      []byte
@@ -89,11 +90,27 @@ func (p *commitArgs) event(ev *millrace.CommitEvent) {
 		p.events = binary.LittleEndian.AppendUint32(p.events, n)
 	}
 	p.nEvents++
+	p.extra(ev)
 	body := ""
-	if len(ev.Queues) > 0 {
+	if len(ev.Queues) > 0 || ev.Delay > 0 {
 		body = rueidis.BinaryString(ev.Body)
 	}
 	p.bodies = append(p.bodies, body)
+}
+
+// extra tells what few events have: a delay and the id to find them by, or the name
+// under which they were held.
+func (p *commitArgs) extra(ev *millrace.CommitEvent) {
+	if ev.Delay <= 0 && ev.From == 0 {
+		return
+	}
+	p.extras = binary.LittleEndian.AppendUint32(p.extras, p.nEvents)
+	for _, f := range [...]float64{float64(spanMillis(max(ev.Delay, 0))), float64(ev.From)} {
+		p.extras = binary.LittleEndian.AppendUint64(p.extras, math.Float64bits(f))
+	}
+	alias := aliasOf(ev.Tenant, ev.ID)
+	p.extras = binary.LittleEndian.AppendUint16(p.extras, uint16(len(alias)))
+	p.extras = append(p.extras, alias...)
 }
 
 func (p *commitArgs) key(ev *millrace.CommitEvent) uint32 {
@@ -142,7 +159,7 @@ func (p *commitArgs) args(head []string) []string {
 	for _, t := range []*table{&p.queues, &p.facets, &p.keys, &p.topics} {
 		list = append(list, t.names...)
 	}
-	for _, packed := range [][]byte{p.queueOf, p.classFacets, p.requests, p.events, p.digests} {
+	for _, packed := range [][]byte{p.queueOf, p.classFacets, p.requests, p.events, p.digests, p.extras} {
 		list = append(list, rueidis.BinaryString(packed))
 	}
 	return append(list, p.bodies...)

@@ -11,16 +11,13 @@ import (
 
 type settleRequest = request[millrace.Settle, millrace.Settled]
 
-// bodyPrefix is what stands before an event's bytes: prev and recorded, as doubles.
-const bodyPrefix = 16
-
 // maxItems is how many items one gathered settlement holds.
 const maxItems = 1000
 
 // Lease gives the next messages of the ring to a consumer.
 func (e *Engine) Lease(ctx context.Context, lane int, l millrace.Lease) (millrace.Leased, error) {
 	reply, err := e.runLane(ctx, &e.scripts.lease, lane, millis(l.Now),
-		l.Queue, strconv.Itoa(l.Max), strconv.Itoa(l.MaxBytes), span(l.For), string(l.Token[:]))
+		l.Queue, strconv.Itoa(l.Max), strconv.Itoa(l.MaxBytes), span(l.For), string(l.Token[:]), l.Consumer, strconv.Itoa(len(e.own)))
 	if err != nil {
 		return millrace.Leased{}, err
 	}
@@ -39,18 +36,17 @@ func (e *Engine) Lease(ctx context.Context, lane int, l millrace.Lease) (millrac
 	}, nil
 }
 
-// leasedMessages reads seq, tenant and body of each message.
+// leasedMessages reads name, tenant and body of each message.
 func leasedMessages(list []rueidis.RedisMessage) ([]millrace.LeasedMessage, error) {
 	messages := make([]millrace.LeasedMessage, len(list)/3)
 	for i := range messages {
-		seq, err := strconv.ParseUint(textOf(list[3*i]), 10, 64)
-		body := textOf(list[3*i+2])
-		if err != nil || len(body) < bodyPrefix {
-			return nil, millrace.Errorf(millrace.CodeInternal, "the store holds a message that cannot be read")
+		b, err := readBody(textOf(list[3*i]), textOf(list[3*i+2]))
+		if err != nil {
+			return nil, err
 		}
 		messages[i] = millrace.LeasedMessage{
-			Seq: seq, Prev: number(body[:8]), RecordedAt: moment(int64(number(body[8:bodyPrefix]))),
-			Tenant: textOf(list[3*i+1]), Attempt: 1, Body: []byte(body[bodyPrefix:]),
+			Name: b.name, Seq: b.seq, Prev: b.prev, RecordedAt: b.recordedAt,
+			Tenant: textOf(list[3*i+1]), Attempt: 1, Body: b.event,
 		}
 	}
 	return messages, nil
@@ -155,7 +151,7 @@ func (e *Engine) Stats(ctx context.Context, lane int, queue string) (millrace.Qu
 	n := ints(reply)
 	s := millrace.QueueStats{
 		QueueCounts: millrace.QueueCounts{Ready: n[0], Leased: n[1], Delayed: n[2], Dead: n[3]},
-		Tenants:     n[4], Acked: n[6], Spent: n[7],
+		Tenants:     n[4], Acked: n[6], Spent: n[7], Dropped: n[8],
 	}
 	if n[5] > 0 {
 		s.Oldest = moment(n[5] * 60000)
@@ -163,7 +159,7 @@ func (e *Engine) Stats(ctx context.Context, lane int, queue string) (millrace.Qu
 	return s, nil
 }
 
-// appendItems adds the count, the tokens in one text, and the seqs.
+// appendItems adds the count, the tokens in one text, and the names.
 func appendItems(args []string, items []millrace.SettleItem) []string {
 	tokens := make([]byte, 0, 16*len(items))
 	for i := range items {
@@ -171,7 +167,7 @@ func appendItems(args []string, items []millrace.SettleItem) []string {
 	}
 	args = append(args, strconv.Itoa(len(items)), rueidis.BinaryString(tokens))
 	for i := range items {
-		args = append(args, strconv.FormatUint(items[i].Seq, 10))
+		args = append(args, strconv.FormatUint(items[i].Name, 10))
 	}
 	return args
 }

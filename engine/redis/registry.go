@@ -66,7 +66,7 @@ func (e *Engine) Apply(ctx context.Context, lane int, a millrace.Apply) ([]strin
 		if !goodUID(q.UID) {
 			return nil, millrace.Errorf(millrace.CodeInvalid, "the uid cannot be part of a key")
 		}
-		args = append(args, q.UID, strconv.FormatUint(q.Version, 10), strconv.Itoa(q.MaxAttempts))
+		args = append(args, q.UID, strconv.FormatUint(q.Version, 10), strconv.Itoa(q.MaxAttempts), settings(q))
 	}
 	reply, err := e.runLane(ctx, &e.scripts.laneApply, lane, timeless, append(args, a.Removed...)...)
 	if err != nil {
@@ -77,4 +77,22 @@ func (e *Engine) Apply(ctx context.Context, lane int, a millrace.Apply) ([]strin
 		gone = append(gone, textOf(reply[i]))
 	}
 	return gone, nil
+}
+
+// settings is what few queues have, as the scripts read it; empty for the others.
+func settings(q millrace.QueueSettings) string {
+	q.UID, q.Version, q.MaxAttempts = "", 0, 0
+	if q == (millrace.QueueSettings{}) {
+		return ""
+	}
+	flag := func(b bool) string {
+		if b {
+			return "1"
+		}
+		return "0"
+	}
+	return strings.Join([]string{
+		flag(q.Block), span(q.BlockDelay), flag(q.Ordered), flag(q.Paused), strconv.Itoa(q.TenantLimit),
+		strconv.Itoa(q.MaxLength), flag(q.DropOldest), span(q.DeadRetention),
+	}, " ")
 }

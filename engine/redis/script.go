@@ -40,6 +40,8 @@ type scripts struct {
 	registryDefine, registryChanges, registryRaise        script
 	laneCreate, laneApply, laneStats, laneStep, laneSweep script
 	publish, lease, settle, extend, queueStats            script
+	release, peek, purge, inject, deadList, deadTake      script
+	tenantSet, tenantList, heldGet, heldCancel            script
 	topicList, topicForget, nodeBeat, nodeLeave, permit   script
 }
 
@@ -48,7 +50,8 @@ type scripts struct {
 const (
 	bare     = ""
 	shared   = "prelude"
-	leases   = "prelude prelude_lease"
+	tenants  = "prelude prelude_tenant"
+	leases   = "prelude prelude_tenant prelude_lease"
 	allowOOM = "#!lua flags=allow-oom\n"
 	denyOOM  = "#!lua\n"
 )
@@ -62,14 +65,24 @@ func newScripts() *scripts {
 		registryChanges: reading(compose("registry_changes", allowOOM, shared)),
 		registryRaise:   compose("registry_raise", allowOOM, shared),
 		laneCreate:      compose("lane_create", denyOOM, bare),
-		laneApply:       compose("lane_apply", allowOOM, shared),
+		laneApply:       compose("lane_apply", allowOOM, tenants),
 		laneStats:       reading(compose("lane_stats", allowOOM, shared)),
 		laneStep:        compose("lane_step", allowOOM, leases),
 		laneSweep:       compose("lane_sweep", allowOOM, leases),
-		publish:         compose("publish_write", denyOOM, shared+" publish_read publish_stamp"),
-		lease:           compose("queue_lease", allowOOM, leases+" lease_plan"),
+		publish:         compose("publish_write", denyOOM, tenants+" publish_read publish_stamp"),
+		lease:           compose("queue_lease", allowOOM, leases+" lease_turns lease_plan"),
 		settle:          compose("queue_settle", allowOOM, leases),
 		extend:          compose("queue_extend", allowOOM, leases),
+		release:         compose("queue_release", allowOOM, leases),
+		peek:            reading(compose("queue_peek", allowOOM, tenants)),
+		purge:           compose("queue_purge", allowOOM, leases),
+		inject:          compose("queue_inject", denyOOM, tenants),
+		deadList:        reading(compose("dead_list", allowOOM, shared)),
+		deadTake:        compose("dead_take", allowOOM, leases),
+		tenantSet:       compose("tenant_set", allowOOM, tenants),
+		tenantList:      reading(compose("tenant_list", allowOOM, tenants)),
+		heldGet:         reading(compose("held_get", allowOOM, shared)),
+		heldCancel:      compose("held_cancel", allowOOM, shared),
 		queueStats:      reading(compose("queue_stats", allowOOM, shared)),
 		topicList:       reading(compose("topic_list", allowOOM, shared)),
 		topicForget:     compose("topic_forget", allowOOM, shared),
@@ -127,6 +140,8 @@ func refusal(text string) error {
 		return millrace.Errorf(millrace.CodeLaneMissing, "the lane has vanished from the store")
 	case "not_found":
 		return millrace.Errorf(millrace.CodeNotFound, "the lane does not know the queue")
+	case "not_held":
+		return millrace.Errorf(millrace.CodeNotFound, "no delayed event has the id")
 	case "narrow":
 		return millrace.Errorf(millrace.CodeMismatch, "the Redis server does not compute with 64 bits")
 	case "changed":

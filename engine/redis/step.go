@@ -10,12 +10,17 @@ import (
 
 // Step does up to max of what is due in a lane.
 func (e *Engine) Step(ctx context.Context, lane int, now time.Time, max int) (millrace.Stepped, error) {
-	reply, err := e.runLane(ctx, &e.scripts.laneStep, lane, millis(now), strconv.Itoa(max), strconv.Itoa(len(e.own)))
+	reply, err := e.runLane(ctx, &e.scripts.laneStep, lane, millis(now), strconv.Itoa(max), strconv.Itoa(len(e.own)), strconv.Itoa(millrace.MaxLeaseBytes))
 	if err != nil {
 		return millrace.Stepped{}, err
 	}
-	n := ints(reply)
+	n := ints(reply[:6])
+	events, err := heldEvents(listOf(reply[6]))
+	if err != nil {
+		return millrace.Stepped{}, err
+	}
 	return millrace.Stepped{
 		Expired: int(n[0]), Returned: int(n[1]), Dead: int(n[2]), More: n[3] == 1, Due: next(n[4]),
+		Forgotten: int(n[5]), Events: events,
 	}, nil
 }

@@ -164,7 +164,7 @@ func TestAFullRedisRefusesPublishWholeAndStillSettles(t *testing.T) {
 		t.Fatalf("leased %d: %v", len(got.Messages), err)
 	}
 	for i, verb := range []millrace.Verb{millrace.Ack, millrace.Retry, millrace.Bury} {
-		settled, err := e.Settle(t.Context(), 0, millrace.Settle{Queue: testQueue, Verb: verb, Items: []millrace.SettleItem{{Seq: got.Messages[i].Seq, Token: token}}})
+		settled, err := e.Settle(t.Context(), 0, millrace.Settle{Queue: testQueue, Verb: verb, Items: []millrace.SettleItem{{Name: got.Messages[i].Name, Token: token}}})
 		if err != nil || len(settled.Lost) > 0 {
 			t.Errorf("%c: lost %v: %v", verb, settled.Lost, err)
 		}
@@ -297,7 +297,7 @@ func TestCheckNamesWhatIsBroken(t *testing.T) {
 			if err := e.Check(t.Context()); err != nil {
 				t.Fatalf("broken before: %v", err)
 			}
-			breakIt(s, strconv.FormatUint(got.Messages[0].Seq, 10))
+			breakIt(s, strconv.FormatUint(got.Messages[0].Name, 10))
 			if err := e.Check(t.Context()); err == nil {
 				t.Error("Check saw nothing")
 			}

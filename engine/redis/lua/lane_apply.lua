@@ -1,6 +1,6 @@
 -- Tell the lane of a version of the registry: settings of queues, removed uids.
 -- ARGV  3 version  4 count of queues  5 count of removed, then uid, version,
---       max attempts of each queue, then the removed uids
+--       max attempts, further settings of each queue, then the removed uids
 -- Returns the uids of the queues that were removed before.
 local m = lane('v')
 if not m then return 'lane_missing' end
@@ -8,18 +8,46 @@ local version, queues, removed = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(
 local past = {}
 
 for i = 1, removed do
-  local u = ARGV[5 + 3 * queues + i]
+  local u = ARGV[5 + 4 * queues + i]
   if call('SADD', T .. ':removed', u) == 1 and call('HDEL', T .. ':q:' .. u, 'version') == 1 then
     call('RPUSH', T .. ':trash', u)
     gone = gone + 1
   end
 end
+
+-- Whether a queue is ordered never changes.
+local function ordering(old, new)
+  local function of(conf) return conf and string.match(conf, '^%d %d+ (%d)') or '0' end
+  if of(old) == of(new) then return new end
+  return (string.gsub(new == '' and '0 0 0 0 0 0 0 0' or new, '^(%d %d+) %d', '%1 ' .. of(old)))
+end
+
+-- New settings may let parked tenants enter, and waiting consumers in.
+local function loosen(u)
+  local q = load(u)
+  if q.parked > 0 then
+    q.wake = '*'
+    rouse(q)
+  end
+  if q.wanted and not q.paused and call('LLEN', q.key .. ':ring') > 0 then
+    q.wanted = false
+    hint('q' .. u)
+  end
+  save(q)
+end
+
 for i = 1, queues do
-  local u, v, max = ARGV[3 * i + 3], tonumber(ARGV[3 * i + 4]), ARGV[3 * i + 5]
+  local at = 4 * i + 2
+  local u, v, max, conf = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3]
   if call('SISMEMBER', T .. ':removed', u) == 1 then
     past[#past + 1] = u
-  elseif (tonumber(call('HGET', T .. ':q:' .. u, 'version')) or -1) <= v then
-    call('HSET', T .. ':q:' .. u, 'version', v, 'max', max)
+  else
+    local there = call('HMGET', T .. ':q:' .. u, 'version', 'conf')
+    if (tonumber(there[1]) or -1) <= v then
+      if there[1] then conf = ordering(there[2], conf) end
+      call('HSET', T .. ':q:' .. u, 'version', v, 'max', max, 'conf', conf)
+      if there[1] and there[2] ~= conf then loosen(u) end
+    end
   end
 end
 keep('v', math.max(version, tonumber(m[5]) or 0), 'gone', gone)

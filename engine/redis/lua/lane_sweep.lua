@@ -1,78 +1,109 @@
--- Free up to max messages of what removed queues left in the lane.
+-- Free up to max messages of what removed queues left in the lane. After 1,000 tenants
+-- of whom there was no message it stops too, and answers max, for there is more.
 -- ARGV  3 max
 -- Returns how many were freed.
 local m = lane('dropped')
 if not m then return 'lane_missing' end
-local max, freed = tonumber(ARGV[3]), 0
+local max, freed, bare = tonumber(ARGV[3]), 0, 0
 
-local function drop(seqs)
-  release(seqs)
-  freed = freed + #seqs
+local function room() return bare < 1000 and math.min(max - freed, 500) or 0 end
+
+local function freeAll(names)
+  release(names)
+  freed = freed + #names
+  return #names
 end
 
 local function dropLeased(q)
-  while freed < max do
-    local seqs, groups = call('HRANDFIELD', q.key .. ':leased', math.min(max - freed, 500)), {}
-    if #seqs == 0 then return end
-    local records = call('HMGET', q.key .. ':leased', unpack(seqs))
+  while room() > 0 do
+    local names, groups = call('HRANDFIELD', q.key .. ':leased', room()), {}
+    if #names == 0 then return end
+    local records = call('HMGET', q.key .. ':leased', unpack(names))
     for i = 1, #records do
       local deadline, token = leased(records[i])
       groups[group(deadline, token)] = (groups[group(deadline, token)] or 0) + 1
     end
-    call('HDEL', q.key .. ':leased', unpack(seqs))
+    call('HDEL', q.key .. ':leased', unpack(names))
     part(q, groups)
-    drop(seqs)
+    freeAll(names)
   end
 end
 
-local function dropDelayed(q)
-  while freed < max do
-    local seqs = call('HRANDFIELD', q.key .. ':delayed', math.min(max - freed, 500))
-    if #seqs == 0 then return end
-    for i = 1, #seqs do call('ZREM', T .. ':due', delayed(q.u, seqs[i])) end
-    call('HDEL', q.key .. ':delayed', unpack(seqs))
-    drop(seqs)
+local function popped(key)
+  local list, names = call('ZPOPMIN', key, room()), {}
+  for i = 1, #list, 2 do names[#names + 1] = list[i] end
+  return names
+end
+
+-- What a tenant has delayed or dead, and is due for it.
+local function dropDue(q, key, hash, entry)
+  while room() > 0 do
+    local names = popped(key)
+    if #names == 0 then return end
+    for i = 1, #names do call('ZREM', T .. ':due', entry(q.u, names[i])) end
+    bulk('HDEL', q.key .. hash, names)
+    freeAll(names)
   end
 end
 
-local function dropDead(key)
-  while freed < max do
-    local popped, seqs = call('ZPOPMIN', key .. ':dead', math.min(max - freed, 500)), {}
-    if #popped == 0 then return end
-    for i = 1, #popped, 2 do seqs[#seqs + 1] = popped[i] end
-    bulk('HDEL', key .. ':why', seqs)
-    drop(seqs)
+local function dropHeads(q, t)
+  while room() > 0 do
+    local list, names = call('ZPOPMIN', q.key .. ':heads:' .. t, room()), {}
+    for i = 2, #list, 2 do names[#names + 1] = list[i] end
+    if freeAll(names) == 0 then return end
   end
 end
 
-local function dropFacets(key)
-  while freed < max do
-    local tenant = call('LINDEX', key .. ':ring', 0)
-    if not tenant then return end
-    local popped, seqs = call('ZPOPMIN', key .. ':back:' .. tenant, max - freed), {}
-    for i = 1, #popped, 2 do seqs[#seqs + 1] = popped[i] end
-    drop(seqs)
-    if freed < max then drop(call('LPOP', key .. ':facet:' .. tenant, max - freed) or {}) end
-    if call('EXISTS', key .. ':back:' .. tenant, key .. ':facet:' .. tenant) == 0 then
-      call('LPOP', key .. ':ring')
-      call('SREM', key .. ':in', tenant)
+local function dropLines(q, t)
+  while room() > 0 do
+    local who = call('SRANDMEMBER', q.key .. ':lines:' .. t)
+    if not who then return end
+    freeAll(call('LPOP', q.key .. ':behind:' .. who, room()) or {})
+    if call('EXISTS', q.key .. ':behind:' .. who) == 0 then call('SREM', q.key .. ':lines:' .. t, who) end
+  end
+end
+
+local function dropFacet(q, t)
+  while room() > 0 do
+    if freeAll(popped(q.key .. ':back:' .. t)) == 0 then break end
+  end
+  while room() > 0 do
+    if freeAll(call('LPOP', q.key .. ':facet:' .. t, room()) or {}) == 0 then break end
+  end
+end
+
+local function dropTenants(q)
+  while room() > 0 do
+    local t = call('ZRANGE', q.key .. ':tenants', 0, 0)[1]
+    if not t then return end
+    local before = freed
+    dropFacet(q, t)
+    dropHeads(q, t)
+    dropLines(q, t)
+    dropDue(q, q.key .. ':late:' .. t, ':delayed', delayed)
+    dropDue(q, q.key .. ':lost:' .. t, ':why', ending)
+    if room() > 0 then
+      call('ZREM', q.key .. ':tenants', t)
+      if freed == before then bare = bare + 1 end
     end
   end
 end
 
-while freed < max do
+while room() > 0 do
   local u = call('LINDEX', T .. ':trash', 0)
   if not u then break end
-  local key = T .. ':q:' .. u
-  dropLeased({u = u, key = key})
-  dropDelayed({u = u, key = key})
-  dropDead(key)
-  dropFacets(key)
-  if freed < max then
-    call('UNLINK', key, key .. ':tries', key .. ':age', key .. ':ages')
+  local q = load(u)
+  dropLeased(q)
+  dropTenants(q)
+  if room() > 0 then
+    local key = q.key
+    call('UNLINK', key, key .. ':tries', key .. ':age', key .. ':ages', key .. ':ring', key .. ':in', key .. ':hollow', key .. ':parked',
+      key .. ':flight', key .. ':waiting', key .. ':tenant', key .. ':head', key .. ':dead')
     call('LPOP', T .. ':trash')
     gone = gone - 1
+  elseif q.changed then
+    save(q)
   end
 end
 keep('dropped', (tonumber(m[5]) or 0) + freed, 'gone', gone)
-return freed
+return bare < 1000 and freed or max

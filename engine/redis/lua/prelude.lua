@@ -56,27 +56,61 @@ local function keep(...) call('HSET', T, 't', str(now), 'off', off, ...) end
 -- instead of failing a script that has begun to write.
 local function hint(text) redis.pcall('SPUBLISH', T .. ':hint', text) end
 
--- A queue's record in the lane, or nil if the lane does not know its uid.
-local function queue(u)
+-- What few queues have, in one field: how many tenants have settings, are parked, are
+-- in the ring with nothing waiting; messages dropped; named lease groups, now and ever;
+-- the turn that was cut short and what is left of it; how far parked tenants were
+-- roused, and a purge got.
+local few = '<dddddddI2c0I2c0I2c0'
+
+-- A queue's record in the lane, whether the lane knows its uid or not.
+local function load(u)
   local key = T .. ':q:' .. u
-  local f = call('HMGET', key, 'version', 'max', 'ready', 'back', 'wanted', 'acked', 'spent')
-  if not f[1] then return nil end
-  return {
-    u = u, key = key, max = tonumber(f[2]), ready = tonumber(f[3]) or 0, back = tonumber(f[4]) or 0,
+  local f = call('HMGET', key, 'version', 'max', 'ready', 'back', 'wanted', 'acked', 'spent', 'conf', 'few')
+  local q = {
+    u = u, key = key, known = f[1] ~= false, max = tonumber(f[2]) or 0, ready = tonumber(f[3]) or 0, back = tonumber(f[4]) or 0,
     wanted = f[5] == '1', acked = tonumber(f[6]) or 0, spent = tonumber(f[7]) or 0,
+    limit = 0, length = 0, keep = 0, special = 0, parked = 0, hollow = 0, dropped = 0, named = 0, ever = 0, credit = 0,
+    turn = '', wake = '', purged = '',
   }
+  if f[8] and f[8] ~= '' then
+    local block, wait, ordered, paused, limit, length, oldest, dead = string.match(f[8], '^(%d) (%d+) (%d) (%d) (%d+) (%d+) (%d) (%d+)$')
+    q.block, q.wait, q.ordered, q.paused = block == '1', tonumber(wait), ordered == '1', paused == '1'
+    q.limit, q.length, q.keep = tonumber(limit), tonumber(length), tonumber(dead)
+    q.oldest = oldest == '1' and not q.ordered
+  end
+  if f[9] then
+    q.special, q.parked, q.hollow, q.dropped, q.named, q.ever, q.credit, q.turn, q.wake, q.purged = struct.unpack(few, f[9])
+  end
+  -- Plain: whoever has something waiting may be leased from, one message a turn.
+  q.plain = q.limit == 0 and q.special == 0 and not q.ordered
+  return q
+end
+
+-- The same, or nil if the lane does not know the uid.
+local function queue(u)
+  local q = load(u)
+  return q.known and q or nil
 end
 
 local function save(q)
   call('HSET', q.key, 'ready', str(q.ready), 'back', str(q.back), 'wanted', q.wanted and '1' or '0', 'acked', str(q.acked), 'spent', str(q.spent))
+  if q.changed then
+    call('HSET', q.key, 'few', struct.pack(few, q.special, q.parked, q.hollow, q.dropped, q.named, q.ever, q.credit,
+      #q.turn, q.turn, #q.wake, q.wake, #q.purged, q.purged))
+  end
 end
 
--- Tenants that have something waiting and are not in the ring enter at its tail.
+-- Change one of the numbers that few queues have.
+local function tally(q, what, by)
+  if by ~= 0 then q[what], q.changed = q[what] + by, true end
+end
+
+-- Tenants enter the ring at its tail. A paused queue stays wanted: resuming it hints.
 local function enter(q, tenants)
   if #tenants == 0 then return end
   bulk('SADD', q.key .. ':in', tenants)
   bulk('RPUSH', q.key .. ':ring', tenants)
-  if q.wanted then
+  if q.wanted and not q.paused then
     q.wanted = false
     hint('q' .. q.u)
   end
@@ -105,8 +139,9 @@ local function settled(q, seqs, lanes)
   for at, count in pairs(minutes) do age(q, at, -count) end
 end
 
--- Make an entry of the due index: L a lease group, D a delayed retry. At one
--- time they sort by kind, uid, and token or seq.
+-- Make an entry of the due index: D a delayed retry, E a held event (of no queue), L a
+-- lease group, X the end of a dead letter. At one time they sort by kind, uid, and token
+-- or name.
 local function member(kind, u, id) return kind .. u .. '!' .. id end
 
 local function plan(at, entry)
@@ -114,7 +149,10 @@ local function plan(at, entry)
   hints[entry] = true
 end
 
-local function delayed(u, seq) return member('D', u, string.format('%016d', tonumber(seq))) end
+local function digits(name) return string.format('%016d', tonumber(name)) end
+local function delayed(u, name) return member('D', u, digits(name)) end
+local function held(name) return member('E', '', digits(name)) end
+local function ending(u, name) return member('X', u, digits(name)) end
 
 -- The uid of a due entry, and what it names.
 local function parse(entry)
@@ -128,7 +166,7 @@ local function due()
   for _ = 1, 1000 do
     local first = call('ZRANGE', T .. ':due', 0, 0, 'WITHSCORES')
     if not first[1] then return -1 end
-    if gone == 0 or call('HEXISTS', T .. ':q:' .. parse(first[1]), 'version') == 1 then
+    if gone == 0 or string.sub(first[1], 1, 1) == 'E' or call('HEXISTS', T .. ':q:' .. parse(first[1]), 'version') == 1 then
       local left = math.max(0, tonumber(first[2]) - now)
       if hints[first[1]] then hint('d' .. str(left)) end
       return left
@@ -151,4 +189,19 @@ local function release(seqs)
   end
   bulk('HDEL', T .. ':body', free)
   bulk('HDEL', T .. ':holders', single)
+end
+
+-- A held event is held no more.
+local function unheld(name, alias)
+  call('HDEL', T .. ':held', name)
+  call('ZREM', T .. ':due', held(name))
+  call('ZREM', T .. ':alias:' .. alias, name)
+end
+
+-- Messages left a queue otherwise than by a settlement.
+local function drop(q, names, lanes, alive)
+  release(names)
+  if alive then settled(q, names, lanes) end
+  tally(q, 'dropped', #names)
+  if #names > 0 then call('HINCRBY', T, 'dropped', #names) end
 end

@@ -1,5 +1,5 @@
--- What lease, settle, extend and step share: the records of leases and the ways
--- out of one. A record is deadline (8 bytes), token (16), attempt (4), tenant.
+-- What lease, settle, extend and step share: the records of leases and the ways out of
+-- one. A record is deadline (8 bytes), token (16), attempt (4), and whose message it is.
 local function lease(deadline, token, attempt) return struct.pack('<d', deadline) .. token .. struct.pack('<I4', attempt) end
 
 local function leased(record)
@@ -10,55 +10,131 @@ end
 -- The name of a lease group: one token, one deadline.
 local function group(deadline, token) return token .. str(deadline) end
 
--- The messages (a text of seqs) join a lease group; it is due once for all.
-local function join(q, deadline, token, seqs, count)
+-- The messages (a text of names) join a lease group; it is due once for all. A consumer's
+-- groups are listed in the order in which they came about.
+local function join(q, deadline, token, names, size, consumer)
   local id = group(deadline, token)
   local there = call('HGET', q.key .. ':group', id)
-  call('HSET', q.key .. ':group', id, there and there .. ' ' .. seqs or seqs)
-  call('HINCRBY', q.key .. ':left', id, count)
-  if not there then plan(deadline, member('L', q.u, id)) end
+  call('HSET', q.key .. ':group', id, there and there .. ' ' .. names or names)
+  call('HINCRBY', q.key .. ':left', id, size)
+  if there then return end
+  plan(deadline, member('L', q.u, id))
+  if consumer ~= '' then
+    tally(q, 'named', 1)
+    tally(q, 'ever', 1)
+    call('HSET', q.key .. ':whose', id, consumer)
+    call('ZADD', q.key .. ':by:' .. consumer, q.ever, id)
+  end
 end
+
+-- Whose a lease group is, or nobody's.
+local function whose(q, id) return q.named > 0 and call('HGET', q.key .. ':whose', id) or '' end
 
 -- So many messages left each of these groups; an empty one is not due any more.
 local function part(q, groups)
-  for id, count in pairs(groups) do
-    if call('HINCRBY', q.key .. ':left', id, -count) <= 0 then
+  for id, size in pairs(groups) do
+    if call('HINCRBY', q.key .. ':left', id, -size) <= 0 then
       call('HDEL', q.key .. ':left', id)
       call('HDEL', q.key .. ':group', id)
       call('ZREM', T .. ':due', member('L', q.u, id))
+      local consumer = whose(q, id)
+      if consumer ~= '' then
+        tally(q, 'named', -1)
+        call('HDEL', q.key .. ':whose', id)
+        call('ZREM', q.key .. ':by:' .. consumer, id)
+      end
     end
   end
 end
 
--- A message waits in its facet again, before what never left it.
-local function back(q, seq, tenant)
-  call('ZADD', q.key .. ':back:' .. tenant, seq, seq)
-  q.ready, q.back = q.ready + 1, q.back + 1
-  if call('SISMEMBER', q.key .. ':in', tenant) == 0 then enter(q, {tenant}) end
+-- The messages of a group that are still leased under it, in the order they joined, at
+-- most so many: name, who, attempt of each. Also returns how many were looked at.
+local function members(q, id, most)
+  local names, found = {}, {}
+  for name in string.gmatch(call('HGET', q.key .. ':group', id) or '', '%d+') do names[#names + 1] = name end
+  local records = gather('HMGET', q.key .. ':leased', names)
+  for i = 1, #names do
+    if records[i] and #found < most then
+      local deadline, token, attempt, who = leased(records[i])
+      if group(deadline, token) == id then found[#found + 1] = {names[i], who, attempt} end
+    end
+  end
+  return found, #names
+end
+
+-- A message waits in its facet again, before what never left it; in an ordered queue as
+-- the head of its key, which it has been all the time.
+local function back(q, name, who)
+  local tenant = tenantOf(who)
+  wait(q, tenant, 1)
+  if q.ordered then
+    ready(q, name, who)
+  else
+    call('ZADD', q.key .. ':back:' .. tenant, name, name)
+    q.back = q.back + 1
+  end
+  admit(q, tenant)
 end
 
 -- A message is dead. Its body stays.
-local function bury(q, seq, tenant, attempt, why, text, lanes)
-  call('ZADD', q.key .. ':dead', seq, seq)
-  call('HSET', q.key .. ':why', seq, why .. str(now) .. ' ' .. attempt .. ' ' .. tenant .. '\n' .. text)
-  if attempt > 1 then call('HDEL', q.key .. ':tries', seq) end
-  settled(q, {seq}, lanes)
+local function bury(q, name, who, attempt, why, text, lanes)
+  call('ZADD', q.key .. ':dead', name, name)
+  call('ZADD', q.key .. ':lost:' .. tenantOf(who), name, name)
+  call('HSET', q.key .. ':why', name, why .. struct.pack('<dI4I2', now, attempt, #who) .. who .. text)
+  if attempt > 1 then call('HDEL', q.key .. ':tries', name) end
+  if q.keep > 0 then plan(now + q.keep, ending(q.u, name)) end
+  settled(q, {name}, lanes)
   q.spent = q.spent + 1
+  pass(q, who)
 end
 
--- A message whose attempt failed waits again, after a delay or at once, or is
--- dead (true) if it was the last one.
-local function retry(q, seq, tenant, attempt, delay, text, lanes)
+-- A message whose attempt failed waits again, after a delay or at once, or is dead (true)
+-- if it was the last one. ended says that its lease did: nobody named a delay.
+local function retry(q, name, who, attempt, delay, text, lanes, ended)
   if q.max > 0 and attempt >= q.max then
-    bury(q, seq, tenant, attempt, 'a', text, lanes)
-    return true
+    if not q.block then
+      bury(q, name, who, attempt, 'a', text, lanes)
+      return true
+    end
+    if ended then delay = q.wait end
   end
-  call('HSET', q.key .. ':tries', seq, attempt)
+  call('HSET', q.key .. ':tries', name, attempt)
   if delay > 0 then
-    call('HSET', q.key .. ':delayed', seq, tenant)
-    plan(now + delay, delayed(q.u, seq))
+    call('HSET', q.key .. ':delayed', name, who)
+    call('ZADD', q.key .. ':late:' .. tenantOf(who), name, name)
+    plan(now + delay, delayed(q.u, name))
   else
-    back(q, seq, tenant)
+    back(q, name, who)
   end
   return false
+end
+
+-- A lease of a group has ended without a settlement. Returns whether the message is dead.
+local function lapse(q, f, lanes)
+  local tenant = tenantOf(f[2])
+  call('HDEL', q.key .. ':leased', f[1])
+  land(q, tenant)
+  local dead = retry(q, f[1], f[2], f[3], 0, 'the lease ended', lanes, true)
+  readmit(q, tenant)
+  return dead
+end
+
+-- A message is not delayed any more.
+local function undelay(q, name, who)
+  call('HDEL', q.key .. ':delayed', name)
+  call('ZREM', q.key .. ':late:' .. tenantOf(who), name)
+end
+
+-- Whose a dead letter is.
+local function deadOf(record)
+  local size = struct.unpack('<I2', record, 14)
+  return string.sub(record, 16, 15 + size)
+end
+
+-- A dead letter is dead no more.
+local function undead(q, name, who)
+  call('ZREM', q.key .. ':dead', name)
+  call('ZREM', q.key .. ':lost:' .. tenantOf(who), name)
+  call('HDEL', q.key .. ':why', name)
+  call('ZREM', T .. ':due', ending(q.u, name))
 end

@@ -3,11 +3,12 @@
 -- ARGV  3 window ms  4 key window ms  5 lanes  6 lane  7 counts of what follows, then
 --       queues: uids · facets: tenants · keys: tenant, NUL, key · topics: names ·
 --       queue of each facet · facets of each class of events · requests · events ·
---       digests, 16 bytes each · one body per event
--- Returns now, the first event's n, ms to the next due entry, per request -1 or
--- the version that refuses it, and what is not plain: event, its prev; or the
--- negative event and the first stamp of its digest.
-local m = lane('n', 'v', 'published', 'duplicates', 'unrouted', 'dedupe', 'keying')
+--       digests, 16 bytes each · what few events have · one body per event
+-- Returns now, the first event's n, ms to the next due entry, per request -1, the
+-- version that refuses it or the uid of the queue that is full, and what is not plain:
+-- event, its prev; or the negative event and the first stamp of its digest, H and the
+-- time it is held until, or G if the held event is gone.
+local m = lane('n', 'v', 'published', 'duplicates', 'unrouted', 'dedupe', 'keying', 'longs', 'dropped')
 if not m then return 'lane_missing' end
 local window, keyWindow, lanes, own = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local version, published, duplicates, unrouted = tonumber(m[6]) or 0, tonumber(m[7]) or 0, tonumber(m[8]) or 0, tonumber(m[9]) or 0
@@ -15,7 +16,19 @@ local nQ, nF, nK, nP, nC, nR, nE, nD = struct.unpack('<I4I4I4I4I4I4I4I4', ARGV[7
 local aF, aK, aP = 7 + nQ, 7 + nQ + nF, 7 + nQ + nF + nK
 local aX = aP + nP -- the packed arguments come after the names
 local facetQueues, classes, requests, events, digests = ARGV[aX + 1], ARGV[aX + 2], ARGV[aX + 3], ARGV[aX + 4], ARGV[aX + 5]
-local body0 = aX + 5
+local body0 = aX + 6
+
+-- Few events are to be held (delay, and whose id), or were (from).
+local extra, from, holds = {}, {}, {}
+local at = 1
+while at <= #ARGV[aX + 6] do
+  local event, x = 0, {}
+  event, x.delay, x.from, x.alias, at = struct.unpack('<I4ddI2c0', ARGV[aX + 6], at)
+  extra[event] = x
+  if x.from > 0 then from[#from + 1] = str(x.from) end
+end
+local found = gather('HMGET', T .. ':held', from)
+for i = 1, #from do holds[from[i]] = found[i] or nil end
 
 -- Read: queues, facets with their places in the rings, the last seqs of keys,
 -- known digests. A generation that is over is read as the older one.
@@ -32,9 +45,12 @@ end
 for i = 1, nQ do
   local q = queues[i]
   local ring = q.key and gather('SMISMEMBER', q.key .. ':in', q.tenants) or {}
-  for j = 1, #ring do q.facets[j].inRing = ring[j] == 1 end
+  for j = 1, #ring do
+    q.facets[j].inRing = ring[j] == 1
+    if q.length > 0 then q.facets[j].waiting = waiting(q, q.facets[j].tenant) end
+  end
 end
-local at = 1
+at = 1
 for i = 1, nC do
   local count
   count, at = struct.unpack('<I4', classes, at)
@@ -67,4 +83,11 @@ local given, keys = {}, {}
 for i = 1, nD do given[i] = string.sub(digests, 16 * i - 15, 16 * i) end
 for i = 1, nK do keys[i] = ARGV[aK + i] end
 local known, last = recall('dedupe', dedupeOver, given), recall('key', keyOver, keys)
+
+-- Ids of delayed events are remembered apart, for longer.
+local longs = tonumber(m[12]) or 0
+if longs > 0 and nD > 0 then
+  local long = gather('HMGET', T .. ':long', given)
+  for i = 1, nD do known[i] = known[i] or long[i] end
+end
 

@@ -6,7 +6,7 @@ local edge, span = 0, 0 -- the n at which the next minute begins; the minute
 n = n0 - 1
 local plain = struct.pack('<dd', 0, now)
 local answers, odd, stored, holders, remember, chained, topics, seen = {}, {}, {}, {}, {}, {}, {}, {}
-local minutes = {}
+local minutes, kept, taken, fresh = {}, {}, {}, 0
 
 local function turnMinute()
   for i = 1, nQ do
@@ -18,7 +18,7 @@ local function turnMinute()
 end
 
 local function stamp(e, kind, topic, key, digest)
-  n = n + 1
+  n, fresh = n + 1, fresh + 1
   if n >= edge then turnMinute() end
   local seq, prev, sinks = n * lanes + own, 0, class[kind]
   local name = str(seq)
@@ -35,6 +35,10 @@ local function stamp(e, kind, topic, key, digest)
     local q = f.q
     if #f == 0 then q.touched[#q.touched + 1] = f end
     f[#f + 1] = name
+    if q.ordered then
+      f.whose = f.whose or {}
+      f.whose[#f] = key > 0 and keys[key] or f.tenant
+    end
     q.fresh = q.fresh + 1
   end
   if #sinks > 0 then
@@ -56,27 +60,88 @@ local function stamp(e, kind, topic, key, digest)
   topics[topic] = (topics[topic] or 0) + 1
 end
 
+-- The event waits whole until it is due.
+local function hold(e, x, digest)
+  n = n + 1
+  local until_, mark = now + x.delay, digest > 0 and given[digest] or ''
+  local record = struct.pack('<dI2c0I2c0', until_, #x.alias, x.alias, #mark, mark) .. ARGV[body0 + e]
+  kept[#kept + 1] = {name = str(n * lanes + own), record = record, due = until_, alias = x.alias}
+  if digest > 0 then
+    local value = struct.pack('<ddI4d', 0, 0, 0, until_)
+    seen[mark] = value
+    kept[#kept + 1] = {digest = mark, value = value, at = until_ + window}
+  end
+  odd[#odd + 1] = -e
+  odd[#odd + 1] = 'H' .. struct.pack('<d', until_)
+end
+
+-- The event was held: this commit takes it out, or another has.
+local function unhold(e, x, kind, topic, key)
+  local name = str(x.from)
+  local record = holds[name]
+  if not record then
+    odd[#odd + 1] = -e
+    odd[#odd + 1] = 'G'
+    return
+  end
+  local _, alias = struct.unpack('<dI2c0', record)
+  holds[name] = nil
+  taken[#taken + 1] = {name = name, alias = alias}
+  stamp(e, kind, topic, key, 0)
+end
+
+-- The uid of a queue that has no room for a request's events, if there is one.
+local function full(first, last, d)
+  local more, again = {}, {}
+  for j = first, last do
+    local kind, _, _, remembered = struct.unpack('<I4I4I4I4', events, 16 * j - 15)
+    local x, stored = extra[j], true
+    if remembered > 0 then d = d + 1 end
+    if x and x.from > 0 then
+      local name = str(x.from)
+      stored = holds[name] and not again[name]
+      again[name] = true
+    elseif remembered > 0 then
+      stored = not (seen[given[d]] or known[d] or again[given[d]])
+      again[given[d]] = true
+    end
+    for i = 1, stored and not (x and x.delay > 0) and #class[kind] or 0 do
+      local f = class[kind][i]
+      more[f] = (more[f] or 0) + 1
+      if f.waiting and not f.q.oldest and f.waiting + #f + more[f] > f.q.length then return f.q.u end
+    end
+  end
+end
+
 local e, r, d = 1, 1, 0
 for i = 1, nR do
-  local wanted, count, uses, ok = 0, 0, 0, true
+  local wanted, count, uses, ok, bounded = 0, 0, 0, true, false
   wanted, count, uses, r = struct.unpack('<dI4I4', requests, r)
   for _ = 1, uses do
     local q
     q, r = struct.unpack('<I4', requests, r)
     ok = ok and queues[q].key ~= nil
+    bounded = bounded or ok and queues[q].length > 0
   end
   ok = ok and wanted >= version
   answers[i] = ok and -1 or version
+  local short = ok and bounded and full(e, e + count - 1, d)
+  if short then ok, answers[i] = false, short end
   if ok then version = wanted end
   for j = e, e + count - 1 do
     local kind, topic, key, remembered = struct.unpack('<I4I4I4I4', events, 16 * j - 15)
+    local x = extra[j]
     if remembered > 0 then d = d + 1 end
     if ok then
       local first = remembered > 0 and (seen[given[d]] or known[d])
-      if first then
+      if x and x.from > 0 then
+        unhold(j, x, kind, topic, key)
+      elseif first then
         duplicates = duplicates + 1
         odd[#odd + 1] = -j
         odd[#odd + 1] = first
+      elseif x then
+        hold(j, x, remembered > 0 and d or 0)
       else
         stamp(j, kind, topic, key, remembered > 0 and d or 0)
       end

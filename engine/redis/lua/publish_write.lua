@@ -1,6 +1,6 @@
 -- The last part of a publish: write. Nothing here can fail.
 local refused = true
-for i = 1, nR do refused = refused and answers[i] >= 0 end
+for i = 1, nR do refused = refused and answers[i] ~= -1 end
 if refused then return {now, n0, -1, answers, odd} end
 
 local function rotate(name, ended)
@@ -16,27 +16,94 @@ for key in pairs(chained) do
   latest[#latest + 1] = keys[key]
   latest[#latest + 1] = last[key]
 end
-published = published + n - n0 + 1
+published = published + fresh
+
+-- What is remembered of delayed events, for longer than the rest, and they themselves.
+for i = 1, #kept do
+  local k = kept[i]
+  if k.digest then
+    call('HSET', T .. ':long', k.digest, k.value)
+    longs = longs + call('ZADD', T .. ':longs', 'GT', k.at, k.digest)
+  else
+    call('HSET', T .. ':held', k.name, k.record)
+    call('ZADD', T .. ':alias:' .. k.alias, k.name, k.name)
+    plan(k.due, held(k.name))
+  end
+end
+for i = 1, #taken do unheld(taken[i].name, taken[i].alias) end
+if longs > 0 then
+  local over = call('ZRANGEBYSCORE', T .. ':longs', '-inf', now, 'LIMIT', 0, 100)
+  bulk('HDEL', T .. ':long', over)
+  bulk('ZREM', T .. ':longs', over)
+  longs = longs - #over
+end
 keep('n', str(n >= n0 and n or (tonumber(m[5]) or 0)), 'v', str(version), 'published', str(published), 'duplicates', str(duplicates),
-  'unrouted', str(unrouted), 'dedupe', str(dedupeAt), 'keying', str(keyAt))
+  'unrouted', str(unrouted), 'dedupe', str(dedupeAt), 'keying', str(keyAt), 'longs', str(longs))
 bulk('HSET', T .. ':body', stored)
 bulk('HSET', T .. ':holders', holders)
 bulk('HSET', T .. ':key0', latest)
 bulk('HSET', T .. ':dedupe0', remember)
--- Tenants enter the ring in the order of their first messages.
-for i = 1, nQ do
-  local q, fresh = queues[i], {}
-  for _, f in ipairs(q.touched) do
+
+-- The messages of a facet wait. Returns the first of them that may be leased.
+local function append(q, f)
+  wait(q, f.tenant, #f)
+  if not q.ordered then
     bulk('RPUSH', q.key .. ':facet:' .. f.tenant, f)
-    q.ready = q.ready + #f
-    if not f.inRing then fresh[#fresh + 1] = f.tenant end
+    return f[1]
   end
+  local first
+  for j = 1, #f do
+    if lineUp(q, f[j], f.whose[j]) then first = first or f[j] end
+  end
+  return first
+end
+
+-- The oldest of a facet go, at most one for each that came.
+local function cut(q, f)
+  local over = math.min(f.waiting + #f - q.length, #f)
+  if over <= 0 then return 0 end
+  local popped, gone = q.back > 0 and call('ZPOPMIN', q.key .. ':back:' .. f.tenant, over) or {}, {}
+  for i = 1, #popped, 2 do gone[#gone + 1] = popped[i] end
+  bulk('HDEL', q.key .. ':tries', gone)
+  q.back = q.back - #gone
+  local rest = over > #gone and call('LPOP', q.key .. ':facet:' .. f.tenant, over - #gone) or {}
+  for i = 1, #rest do gone[#gone + 1] = rest[i] end
+  release(gone)
+  settled(q, gone, lanes)
+  wait(q, f.tenant, -#gone)
+  tally(q, 'dropped', #gone)
+  return #gone
+end
+
+-- Tenants enter the ring in the order of their first messages that may be leased. Who is
+-- in the ring is listed already, unless it is there with nothing waiting.
+for i = 1, nQ do
+  local q, newly, outside, later = queues[i], {}, {}, {}
+  for _, f in ipairs(q.touched) do
+    local first = append(q, f)
+    if not f.inRing or q.hollow > 0 or q.ordered then outside[#outside + 1] = f.tenant end
+    if f.inRing then fill(q, f.tenant)
+    elseif q.plain and q.parked == 0 then newly[#newly + 1] = f.tenant
+    elseif first then later[#later + 1] = {tonumber(first), f.tenant} end
+  end
+  if q.ordered then table.sort(later, function(a, b) return a[1] < b[1] end) end
+  for j = 1, #later do admit(q, later[j][2]) end
   if #q.touched > 0 then
-    enter(q, fresh)
-    call('HSET', q.key, 'ready', str(q.ready), 'wanted', q.wanted and '1' or '0')
+    enter(q, newly)
+    enlist(q, outside)
   end
 end
 for i = 1, #minutes do age(minutes[i][1], minutes[i][2], minutes[i][3]) end
+local dropped = 0
+for i = 1, nQ do
+  local q = queues[i]
+  for _, f in ipairs(q.touched) do
+    if q.oldest and f.waiting then dropped = dropped + cut(q, f) end
+  end
+  if q.changed then save(q)
+  elseif #q.touched > 0 then call('HSET', q.key, 'ready', str(q.ready), 'wanted', q.wanted and '1' or '0') end
+end
+if dropped > 0 then call('HSET', T, 'dropped', str((tonumber(m[13]) or 0) + dropped)) end
 local names, counts, records = {}, {}, {}
 for topic, count in pairs(topics) do names[#names + 1], counts[#counts + 1] = ARGV[aP + topic], count end
 local before = gather('HMGET', T .. ':topics', names)

@@ -1,21 +1,21 @@
 -- End leases of one queue: ack, retry or bury.
 -- ARGV  3 uid  4 verb a, r or b  5 lanes  6 count  7 tokens, 16 bytes each, then
---       the seqs; with r the delays in ms; with r and b the errors
+--       the names; with r the delays in ms; with r and b the errors
 -- Returns how many are dead because their attempts were spent, ms to the next
 -- due entry, and the indexes of the items that are lost.
 if not lane() then return 'lane_missing' end
 local q = queue(ARGV[3])
 if not q then return 'not_found' end
-local verb, lanes, count, tokens = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
-local seqs = {unpack(ARGV, 8, 7 + count)}
+local verb, lanes, items, tokens = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
+local names = {unpack(ARGV, 8, 7 + items)}
 
 -- Read and decide: live is what is leased under the token and has not ended.
 -- Messages of one lease call begin alike, so that each group is read once.
-local records = gather('HMGET', q.key .. ':leased', seqs)
+local records = gather('HMGET', q.key .. ':leased', names)
 local lost, live, groups, again, taken, found, heads = {}, {}, {}, {}, {}, {}, {}
-for i = 1, count do
+for i = 1, items do
   local record, head = records[i], nil
-  if record and not taken[seqs[i]] then
+  if record and not taken[names[i]] then
     local first = string.sub(record, 1, 24)
     head = heads[first]
     if not head then
@@ -27,12 +27,43 @@ for i = 1, count do
   if not head or not head.live or head.token ~= string.sub(tokens, 16 * i - 15, 16 * i) then
     lost[#lost + 1] = i - 1
   else
-    groups[head.id], taken[seqs[i]] = (groups[head.id] or 0) + 1, true
-    live[#live + 1] = seqs[i]
-    local attempt = struct.unpack('<I4', record, 25)
-    if verb ~= 'a' then found[#found + 1] = {seqs[i], string.sub(record, 29), attempt, i} end
-    if attempt > 1 then again[#again + 1] = seqs[i] end
+    groups[head.id], taken[names[i]] = (groups[head.id] or 0) + 1, true
+    live[#live + 1] = names[i]
+    local attempt, who = struct.unpack('<I4', record, 25), string.sub(record, 29)
+    if verb ~= 'a' then found[#found + 1] = {names[i], who, attempt, i} else found[#found + 1] = who end
+    if attempt > 1 then again[#again + 1] = names[i] end
   end
+end
+
+-- The leases of many tenants end at once: nobody can be waiting for that.
+local function landAll()
+  local tenants, counts, fresh, none = {}, {}, {}, {}
+  for i = 1, #found do
+    local t = found[i]
+    if not counts[t] then counts[t], tenants[#tenants + 1] = 0, t end
+    counts[t] = counts[t] + 1
+  end
+  local before = gather('HMGET', q.key .. ':flight', tenants)
+  for i = 1, #tenants do
+    local left = (tonumber(before[i]) or 0) - counts[tenants[i]]
+    if left > 0 then fresh[#fresh + 1], fresh[#fresh + 2] = tenants[i], left
+    else none[#none + 1] = tenants[i] end
+  end
+  bulk('HSET', q.key .. ':flight', fresh)
+  bulk('HDEL', q.key .. ':flight', none)
+  vacate(q, none)
+end
+
+-- They end one by one, and each may let its tenant or its key go on.
+local function landEach()
+  local none = {}
+  for i = 1, #found do
+    local tenant = tenantOf(found[i])
+    if land(q, tenant) <= 0 then none[#none + 1] = tenant end
+    pass(q, found[i])
+    readmit(q, tenant)
+  end
+  vacate(q, none)
 end
 
 -- Write.
@@ -45,13 +76,18 @@ if #live > 0 then
     bulk('HDEL', q.key .. ':tries', again)
     settled(q, live, lanes)
     q.acked = q.acked + #live
+    if q.plain and q.parked == 0 then landAll() else landEach() end
   end
-  for _, f in ipairs(found) do
+  for i = 1, verb == 'a' and 0 or #found do
+    local f = found[i]
+    local tenant = tenantOf(f[2])
+    land(q, tenant)
     if verb == 'b' then
-      bury(q, f[1], f[2], f[3], 'b', ARGV[7 + count + f[4]], lanes)
-    elseif retry(q, f[1], f[2], f[3], tonumber(ARGV[7 + count + f[4]]), ARGV[7 + 2 * count + f[4]], lanes) then
+      bury(q, f[1], f[2], f[3], 'b', ARGV[7 + items + f[4]], lanes)
+    elseif retry(q, f[1], f[2], f[3], tonumber(ARGV[7 + items + f[4]]), ARGV[7 + 2 * items + f[4]], lanes) then
       dead = dead + 1
     end
+    readmit(q, tenant)
   end
   save(q)
 end

@@ -1,12 +1,13 @@
 -- Count a queue's messages in the lane.
 -- ARGV  3 uid
--- Returns ready, leased, delayed, dead, tenants, oldest minute, acked, spent;
+-- Returns ready, leased, delayed, dead, tenants, oldest minute, acked, spent, dropped;
 -- nothing if the lane does not know the queue.
 if not lane() then return 'lane_missing' end
 local q = queue(ARGV[3])
 if not q then return {} end
 local oldest = call('ZRANGE', q.key .. ':ages', 0, 0)
+local tenants = q.ordered and call('HLEN', q.key .. ':waiting') or call('LLEN', q.key .. ':ring') - q.hollow + q.parked
 return {
   q.ready, call('HLEN', q.key .. ':leased'), call('HLEN', q.key .. ':delayed'), call('ZCARD', q.key .. ':dead'),
-  call('LLEN', q.key .. ':ring'), tonumber(oldest[1]) or 0, q.acked, q.spent,
+  tenants, tonumber(oldest[1]) or 0, q.acked, q.spent, q.dropped,
 }

@@ -1,0 +1,184 @@
+package redis
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ring: the list and the set name the same tenants, each once. Who has something
+// leasable is there or parked, and parked is only who may not be there; who is there and
+// has nothing waiting is hollow.
+func (q *queueChecker) ring() {
+	ring, in := slices.Sorted(slices.Values(q.lists[q.name+ringKey])), slices.Sorted(slices.Values(q.sets[q.name+inKey]))
+	if !slices.Equal(ring, in) {
+		q.bad("the ring holds %v, the set %v", ring, in)
+	}
+	if len(slices.Compact(slices.Clone(ring))) != len(ring) {
+		q.bad("a tenant is in the ring twice: %v", ring)
+	}
+	parked, hollow := q.scores[q.name+parkedKey], q.sets[q.name+hollowKey]
+	for tenant := range q.leasable {
+		if _, ok := parked[tenant]; ok == slices.Contains(ring, tenant) {
+			q.bad("%s has something leasable; parked: %t, in the ring: %t", tenant, ok, !ok)
+		}
+	}
+	for tenant := range parked {
+		if !q.leasable[tenant] || q.few.wake == "" && !q.barred(tenant) {
+			q.bad("%s is parked; leasable: %t, barred: %t", tenant, q.leasable[tenant], q.barred(tenant))
+		}
+	}
+	for _, tenant := range ring {
+		if empty := q.tenants[tenant]["waiting"] == 0; !q.ordered && empty != slices.Contains(hollow, tenant) {
+			q.bad("%s is in the ring; empty: %t, hollow: %t", tenant, empty, !empty)
+		}
+	}
+	for _, tenant := range hollow {
+		if !slices.Contains(ring, tenant) {
+			q.bad("%s is hollow and not in the ring", tenant)
+		}
+	}
+	q.ringCounts(len(parked), len(hollow))
+}
+
+// ringCounts: the counts of the few are right, a turn that was cut short is the head's,
+// and nobody waits for what is there.
+func (q *queueChecker) ringCounts(parked, hollow int) {
+	f, special, ring := q.few, len(q.hashes[q.name+tenantKey]), q.lists[q.name+ringKey]
+	if f.parked != int64(parked) || f.hollow != int64(hollow) || f.special != int64(special) {
+		q.bad("%d parked, %d hollow, %d with settings; counted as %d, %d, %d", parked, hollow, special, f.parked, f.hollow, f.special)
+	}
+	if f.credit > 0 && (len(ring) == 0 || ring[0] != f.turn) {
+		q.bad("the turn of %s goes on, but it is not the head", f.turn)
+	}
+	paused := strings.Fields(q.hashes[q.name]["conf"] + " 0 0 0 0")[3] == "1"
+	if len(ring) > 0 && q.hashes[q.name]["wanted"] == "1" && !paused {
+		q.bad("wanted, though there is something")
+	}
+}
+
+// barred tells whether a tenant may not be in the ring.
+func (q *queueChecker) barred(tenant string) bool {
+	weight, limit := int64(1), q.limit
+	if own := q.hashes[q.name+tenantKey][tenant]; own != "" {
+		most := int64(-1)
+		if _, err := fmt.Sscanf(own, "%d %d", &weight, &most); err != nil {
+			q.bad("the settings of %s cannot be read", tenant)
+		}
+		if most >= 0 {
+			limit = most
+		}
+	}
+	return weight == 0 || limit > 0 && q.tenants[tenant]["leased"] >= limit
+}
+
+// tenantsHold: who holds anything or has settings is listed, and counted as it should.
+func (q *queueChecker) tenantsHold() {
+	held, flight, waiting := map[string]bool{}, map[string]int64{}, map[string]int64{}
+	for tenant, counts := range q.tenants {
+		held[tenant] = true
+		if n := counts["leased"]; n > 0 {
+			flight[tenant] = n
+		}
+		if n := counts["waiting"]; n > 0 && q.ordered {
+			waiting[tenant] = n
+		}
+	}
+	for tenant := range q.hashes[q.name+tenantKey] {
+		held[tenant] = true
+	}
+	if want, have := slices.Sorted(maps.Keys(held)), slices.Sorted(maps.Keys(q.scores[q.name+tenantsKey])); !slices.Equal(want, have) {
+		q.bad("%v hold something, listed are %v", want, have)
+	}
+	if !maps.Equal(flight, q.numbers(flightKey)) {
+		q.bad("leased by tenant %v, counted as %v", flight, q.numbers(flightKey))
+	}
+	if !maps.Equal(waiting, q.numbers(waitingKey)) {
+		q.bad("waiting by tenant %v, counted as %v", waiting, q.numbers(waitingKey))
+	}
+}
+
+// keys: a key of an ordered queue has one head, which is ready, leased or delayed, and
+// whoever is behind it has a key with a head.
+func (q *queueChecker) keys() {
+	places := q.heads()
+	for who, name := range q.hashes[q.name+headKey] {
+		if got := places[who]; len(got) != 1 || got[0] != name {
+			q.bad("key %q has the head %s, but %v are ready, leased or delayed", who, name, got)
+		}
+		delete(places, who)
+	}
+	for who := range places {
+		q.bad("key %q has a message and no head", who)
+	}
+	lines := 0
+	for key := range q.lists {
+		who, ok := strings.CutPrefix(key, q.name+behindKey)
+		if !ok {
+			continue
+		}
+		lines++
+		tenant, _ := splitWho(who)
+		if q.hashes[q.name+headKey][who] == "" || !slices.Contains(q.sets[q.name+linesKey+tenant], who) {
+			q.bad("somebody waits behind no head of %q, or is not listed", who)
+		}
+	}
+	for key, keys := range q.sets {
+		if strings.HasPrefix(key, q.name+linesKey) {
+			lines -= len(keys)
+		}
+	}
+	if lines != 0 {
+		q.bad("%d lines of keys are not listed", lines)
+	}
+}
+
+// heads are the messages of each key that are ready, leased or delayed.
+func (q *queueChecker) heads() map[string][]string {
+	places := map[string][]string{}
+	add := func(who, name string) {
+		if _, key := splitWho(who); key != "" {
+			places[who] = append(places[who], name)
+		}
+	}
+	for key, heads := range q.scores {
+		tenant, ok := strings.CutPrefix(key, q.name+headsKey)
+		for at, score := range heads {
+			name := strconv.FormatFloat(score, 'f', 0, 64)
+			if of, keyed := strings.CutPrefix(at, "="); ok && keyed {
+				add(whoOf(tenant, of), name)
+			} else if ok && at != name {
+				q.bad("the head %s of no key is listed as %s", name, at)
+			}
+		}
+	}
+	for name, record := range q.hashes[q.name+leasedKey] {
+		if len(record) >= 28 {
+			add(record[28:], name)
+		}
+	}
+	for name, who := range q.hashes[q.name+delayedKey] {
+		add(who, name)
+	}
+	return places
+}
+
+// consumers: a lease group of a consumer is listed with it, and no other.
+func (q *queueChecker) consumers() {
+	listed := 0
+	for key, groups := range q.scores {
+		if consumer, ok := strings.CutPrefix(key, q.name+byKey); ok {
+			listed += len(groups)
+			for group := range groups {
+				if q.hashes[q.name+whoseKey][group] != consumer || q.hashes[q.name+groupKey][group] == "" {
+					q.bad("%s has a lease group that is not there", consumer)
+				}
+			}
+		}
+	}
+	if named := len(q.hashes[q.name+whoseKey]); named != listed || int64(named) != q.few.named {
+		q.bad("%d lease groups have a consumer, %d are listed, counted as %d", named, listed, q.few.named)
+	}
+}

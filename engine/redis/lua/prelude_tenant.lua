@@ -1,0 +1,159 @@
+-- What the scripts share that move tenants of a queue: into the ring and out of it.
+-- Who has something leasable is in the ring or parked: parked are those at weight 0 or
+-- at their limit, by name. Who has nothing waiting any more but was in the ring (a purge)
+-- is hollow until its turn finds it so. Whoever holds anything or has settings is listed
+-- in `tenants`.
+-- In an ordered queue a message goes by its tenant, or by tenant, NUL, key if it has a key.
+
+local function tenantOf(who) return string.match(who, '^[^%z]*') end
+
+-- How many messages a tenant has a turn, and may have leased (0: any number).
+local function allowed(q, tenant)
+  local own = q.special > 0 and call('HGET', q.key .. ':tenant', tenant)
+  if not own then return 1, q.limit end
+  local weight, limit = string.match(own, '^(%d+) (%-?%d+)$')
+  limit = tonumber(limit)
+  return tonumber(weight), limit < 0 and q.limit or limit
+end
+
+-- May a tenant be in the ring?
+local function open(q, tenant)
+  if q.limit == 0 and q.special == 0 then return true end
+  local weight, limit = allowed(q, tenant)
+  return weight > 0 and (limit == 0 or (tonumber(call('HGET', q.key .. ':flight', tenant)) or 0) < limit)
+end
+
+local function park(q, tenant) tally(q, 'parked', call('ZADD', q.key .. ':parked', 0, tenant)) end
+
+local function unpark(q, tenant)
+  if q.parked > 0 then tally(q, 'parked', -call('ZREM', q.key .. ':parked', tenant)) end
+end
+
+-- A tenant in the ring has something waiting again.
+local function fill(q, tenant)
+  if q.hollow > 0 then tally(q, 'hollow', -call('SREM', q.key .. ':hollow', tenant)) end
+end
+
+-- A tenant that has something leasable enters if it is not in the ring and may.
+local function admit(q, tenant)
+  if call('SISMEMBER', q.key .. ':in', tenant) == 1 then return fill(q, tenant) end
+  if not open(q, tenant) then return park(q, tenant) end
+  unpark(q, tenant)
+  enter(q, {tenant})
+end
+
+-- A parked tenant enters if it may by now.
+local function readmit(q, tenant)
+  if q.parked > 0 and call('ZSCORE', q.key .. ':parked', tenant) and open(q, tenant) then
+    unpark(q, tenant)
+    enter(q, {tenant})
+  end
+end
+
+-- A changed limit or weight lets parked tenants enter. At most 1,000 are looked at; the
+-- next lease goes on after the last of them (`wake`), so if nobody waits in the ring a
+-- hint brings one about.
+local function rouse(q)
+  local from = q.wake == '*' and '-' or '(' .. string.sub(q.wake, 2)
+  local some = call('ZRANGEBYLEX', q.key .. ':parked', from, '+', 'LIMIT', 0, 1000)
+  for i = 1, #some do readmit(q, some[i]) end
+  q.wake, q.changed = #some == 1000 and '>' .. some[1000] or '', true
+  if q.wake ~= '' and q.wanted then
+    q.wanted = false
+    hint('q' .. q.u)
+  end
+end
+
+-- One message of a tenant is not leased any more. Returns how many are.
+local function land(q, tenant)
+  local left = call('HINCRBY', q.key .. ':flight', tenant, -1)
+  if left <= 0 then call('HDEL', q.key .. ':flight', tenant) end
+  return left
+end
+
+-- How many messages of a tenant wait.
+local function waiting(q, tenant)
+  if q.ordered then return tonumber(call('HGET', q.key .. ':waiting', tenant)) or 0 end
+  return call('LLEN', q.key .. ':facet:' .. tenant) + call('ZCARD', q.key .. ':back:' .. tenant)
+end
+
+-- So many more messages of a tenant wait.
+local function wait(q, tenant, by)
+  q.ready = q.ready + by
+  if q.ordered and by ~= 0 and call('HINCRBY', q.key .. ':waiting', tenant, by) == 0 then
+    call('HDEL', q.key .. ':waiting', tenant)
+  end
+end
+
+-- Does a tenant hold nothing, and has no settings?
+local function empty(q, t)
+  local key = q.key
+  if call('EXISTS', key .. ':facet:' .. t, key .. ':back:' .. t, key .. ':late:' .. t, key .. ':lost:' .. t) > 0 then return false end
+  return call('HEXISTS', key .. ':flight', t) == 0 and (q.special == 0 or call('HEXISTS', key .. ':tenant', t) == 0)
+    and (not q.ordered or call('HEXISTS', key .. ':waiting', t) == 0)
+end
+
+-- Tenants that may have nothing left: those that do not are listed no more.
+local function vacate(q, tenants)
+  if #tenants == 0 then return end
+  local inside, none = gather('SMISMEMBER', q.key .. ':in', tenants), {}
+  for i = 1, #tenants do
+    local may = inside[i] == 0 or q.hollow > 0 or q.ordered
+    if may and empty(q, tenants[i]) then none[#none + 1] = tenants[i] end
+  end
+  bulk('ZREM', q.key .. ':tenants', none)
+end
+
+-- Tenants hold something.
+local function enlist(q, tenants)
+  local scored = {}
+  for i = 1, #tenants do scored[2 * i - 1], scored[2 * i] = 0, tenants[i] end
+  bulk('ZADD', q.key .. ':tenants', scored)
+end
+
+-- Ordered queues. The head of a key is in `head` as long as the key has a message that is
+-- not settled; it is also in `heads:TENANT` while it may be leased. The others wait behind.
+local function place(who, name)
+  local tenant = tenantOf(who)
+  return tenant, #who > #tenant and '=' .. string.sub(who, #tenant + 2) or name
+end
+
+local function ready(q, name, who)
+  local tenant, at = place(who, name)
+  call('ZADD', q.key .. ':heads:' .. tenant, name, at)
+end
+
+-- Who is behind the head of a key: the tenant's `lines` names the keys that have someone.
+local function behind(q, command, who, name)
+  if call(command, q.key .. ':behind:' .. who, name) == 1 then call('SADD', q.key .. ':lines:' .. tenantOf(who), who) end
+end
+
+-- A new message of a key waits. Returns whether it may be leased.
+local function lineUp(q, name, who)
+  local tenant = tenantOf(who)
+  if #who > #tenant and call('HSETNX', q.key .. ':head', who, name) == 0 then
+    behind(q, 'RPUSH', who, name)
+    return false
+  end
+  ready(q, name, who)
+  return true
+end
+
+-- A key goes on to its next message. Returns whether there is one.
+local function advance(q, who)
+  if not string.find(who, '%z') then return false end
+  local name = call('LPOP', q.key .. ':behind:' .. who)
+  if not name then
+    call('HDEL', q.key .. ':head', who)
+    return false
+  end
+  if call('EXISTS', q.key .. ':behind:' .. who) == 0 then call('SREM', q.key .. ':lines:' .. tenantOf(who), who) end
+  call('HSET', q.key .. ':head', who, name)
+  ready(q, name, who)
+  return true
+end
+
+-- A key's head is gone for good: its next message may be leased.
+local function pass(q, who)
+  if q.ordered and advance(q, who) then admit(q, tenantOf(who)) end
+end

@@ -1,0 +1,98 @@
+-- Remove what waits or is delayed, of one tenant or of all.
+-- ARGV  3 uid  4 tenant, empty for all  5 max  6 lanes
+-- Returns how many, and how many are left.
+if not lane() then return 'lane_missing' end
+local q = queue(ARGV[3])
+if not q then return 'not_found' end
+local tenant, max, lanes = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+local gone, touched = {}, {}
+
+local function take(names)
+  for i = 1, #names do gone[#gone + 1] = names[i] end
+  return #names
+end
+
+local function purgeDelayed(t)
+  local names = call('ZRANGE', q.key .. ':late:' .. t, 0, max - #gone - 1)
+  for i = 1, #names do
+    local who = call('HGET', q.key .. ':delayed', names[i])
+    undelay(q, names[i], who)
+    call('ZREM', T .. ':due', delayed(q.u, names[i]))
+    if q.ordered then advance(q, who) end
+  end
+  take(names)
+end
+
+local function purgeFacet(t)
+  local popped, names = q.back > 0 and #gone < max and call('ZPOPMIN', q.key .. ':back:' .. t, max - #gone) or {}, {}
+  for i = 1, #popped, 2 do names[#names + 1] = popped[i] end
+  q.back = q.back - #names
+  wait(q, t, -take(names))
+  if #gone < max then wait(q, t, -take(call('LPOP', q.key .. ':facet:' .. t, max - #gone) or {})) end
+end
+
+-- Heads that may be leased, each followed by its next; then who is behind a blocked one.
+local function purgeKeys(t)
+  while #gone < max do
+    local head = call('ZPOPMIN', q.key .. ':heads:' .. t)
+    if #head == 0 then break end
+    wait(q, t, -take({head[2]}))
+    if string.sub(head[1], 1, 1) == '=' then advance(q, t .. '\0' .. string.sub(head[1], 2)) end
+  end
+  while #gone < max do
+    local who = call('SRANDMEMBER', q.key .. ':lines:' .. t)
+    if not who then break end
+    wait(q, t, -take(call('LPOP', q.key .. ':behind:' .. who, max - #gone)))
+    if call('EXISTS', q.key .. ':behind:' .. who) == 0 then call('SREM', q.key .. ':lines:' .. t, who) end
+  end
+end
+
+-- A tenant stays in the ring until its turn finds it empty; one whose key goes on enters.
+local function purgeTenant(t)
+  local before = #gone
+  purgeDelayed(t)
+  if q.ordered then purgeKeys(t) else purgeFacet(t) end
+  if #gone == before then return end
+  touched[#touched + 1] = t
+  if q.ordered then
+    if call('EXISTS', q.key .. ':heads:' .. t) == 1 then admit(q, t) else unpark(q, t) end
+  elseif waiting(q, t) == 0 then
+    unpark(q, t)
+    if call('SISMEMBER', q.key .. ':in', t) == 1 then tally(q, 'hollow', call('SADD', q.key .. ':hollow', t)) end
+  end
+end
+
+-- All tenants in turn, at most 1,000 that have nothing to remove; the next call goes on
+-- behind the last one.
+local function purgeAll()
+  local looked, ends = 0, 0
+  while #gone < max and looked < max + 1000 and ends < 2 do
+    local from = q.purged == '' and '-' or '(' .. q.purged
+    local some = call('ZRANGEBYLEX', q.key .. ':tenants', from, '+', 'LIMIT', 0, 100)
+    if #some == 0 then
+      ends, q.purged = ends + 1, ''
+    end
+    for i = 1, #some do
+      if #gone >= max then break end
+      looked = looked + 1
+      purgeTenant(some[i])
+      if #gone < max then q.purged = some[i] end
+    end
+    q.changed = true
+  end
+  return q.ready + call('HLEN', q.key .. ':delayed')
+end
+
+local left
+if tenant == '' then
+  left = purgeAll()
+else
+  purgeTenant(tenant)
+  left = waiting(q, tenant) + call('ZCARD', q.key .. ':late:' .. tenant)
+end
+bulk('HDEL', q.key .. ':tries', gone)
+drop(q, gone, lanes, true)
+vacate(q, touched)
+save(q)
+keep()
+return {#gone, left}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -164,7 +165,8 @@ func TestEveryErrorIsTheSameThroughTheClient(t *testing.T) {
 func TestASinkThatIsFullIsNamed(t *testing.T) {
 	c := connect(t, &scripted{err: &millrace.Error{Code: millrace.CodeFull, Detail: "no room", Sink: "emails"}}, Options{}, nil)
 	_, err := c.Publish(ctx, millrace.Event{Topic: "orders", Type: "created"})
-	if e, ok := err.(*millrace.Error); !ok || e.Code != millrace.CodeFull || e.Sink != "emails" {
+	var e *millrace.Error
+	if !errors.As(err, &e) || e.Code != millrace.CodeFull || e.Sink != "emails" {
 		t.Errorf("got %v", err)
 	}
 }

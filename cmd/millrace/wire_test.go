@@ -204,7 +204,7 @@ func TestWhatIsSharpAsksFirst(t *testing.T) {
 		"queue lease":                                      "NAME",
 		"queue lease emails=0":                             "1 to 1000",
 		"queue lease emails=x":                             "1 to 1000",
-		"queue lease emails emails":                        "twice",
+		"queue lease emails emails=2":                      "twice",
 		"queue lease emails --at-most-once --lease 1s":     "--at-most-once",
 		"queue weight emails":                              "NAME TENANT",
 		"queue weight emails acme --weight 2 --reset":      "--reset",

@@ -19,8 +19,9 @@ type bodies struct {
 	bytes  int64
 }
 
-// add keeps bodies that were just published; each seq is new.
-func (c *bodies) add(seqs []uint64, list []body) {
+// add keeps bodies that were just published; each seq is new. What is not
+// applied to the disk yet is kept past the limit.
+func (c *bodies) add(seqs []uint64, list []body, applied uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.bySeq == nil {
@@ -31,19 +32,21 @@ func (c *bodies) add(seqs []uint64, list []body) {
 		c.oldest = append(c.oldest, seq)
 		c.bytes += cost(list[i])
 	}
-	for c.bytes > c.limit && c.at < len(c.oldest) {
+	for c.bytes > c.limit && c.at < len(c.oldest) && c.oldest[c.at] <= applied {
 		c.remove(c.oldest[c.at])
 		c.at++
 	}
 	c.compact()
 }
 
-// find copies what it knows of picks into their bodies.
+// find copies what it knows of picks into their bodies, unless they have one.
 func (c *bodies) find(picks []pick) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range picks {
-		picks[i].body, picks[i].found = c.bySeq[picks[i].seq]
+		if !picks[i].found {
+			picks[i].body, picks[i].found = c.bySeq[picks[i].seq]
+		}
 	}
 }
 

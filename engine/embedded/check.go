@@ -66,7 +66,7 @@ func (l *lane) check(ctx context.Context) error {
 	for _, u := range slices.Sorted(maps.Keys(l.queues)) {
 		c.checkQueue(l.queues[u])
 	}
-	if err := errors.Join(c.checkFacets(), c.checkClaims(), c.checkBodies()); err != nil {
+	if err := errors.Join(c.checkFacets(), c.checkClaims(), c.checkDead(), c.checkHeldEvents(), c.checkBodies()); err != nil {
 		return l.engine.readFailed(err)
 	}
 	if c.more > 0 {
@@ -99,7 +99,7 @@ func (c *checker) compareLane() {
 		if d.pos != i || i > 0 && l.agenda.less(i, (i-1)/2) {
 			c.add("the due index is out of order at %d", i)
 		}
-		if d.queue.removed {
+		if d.queue != nil && d.queue.removed {
 			c.add("the due index names the removed queue %s", d.queue.uid)
 		}
 	}
@@ -108,8 +108,7 @@ func (c *checker) compareLane() {
 // numbers are the counts and settings of a queue that memory and disk must agree in.
 func (q *queue) numbers() []int64 {
 	return []int64{
-		int64(q.version), int64(q.maxAttempts), q.ready, q.leased, q.delayed, q.dead,
-		q.acked, q.spent, q.dropped, int64(q.ring.size),
+		q.ready, q.leased, q.delayed, q.dead, q.acked, q.spent, q.dropped, q.tenants, q.deadDue.at * number(q.deadDue.pos >= 0),
 	}
 }
 
@@ -119,13 +118,17 @@ func (c *checker) checkQueue(q *queue) {
 		return // said already
 	}
 	if a, b := q.numbers(), f.numbers(); !slices.Equal(a, b) {
-		c.add("queue %s: version, max attempts, ready, leased, delayed, dead, acked, spent, dropped, tenants are %v in memory and %v on disk", q.uid, a, b)
+		c.add("queue %s: ready, leased, delayed, dead, acked, spent, dropped, tenants, next forgotten are %v in memory and %v on disk", q.uid, a, b)
+	}
+	if q.settings != f.settings {
+		c.add("queue %s: its settings are %+v in memory and %+v on disk", q.uid, q.settings, f.settings)
 	}
 	if !slices.Equal(q.ages.full(), f.ages.full()) {
 		c.add("queue %s: ages differ between memory and disk", q.uid)
 	}
 	c.checkRing(q)
 	c.checkHeld(q, f)
+	c.checkTenants(q, f)
 }
 
 func (a *ages) full() []age {
@@ -143,18 +146,19 @@ func (c *checker) checkRing(q *queue) {
 			c.add("queue %s: the ring holds a forgotten facet of tenant %s", q.uid, f.tenant)
 		}
 	}
-	var ready int64
+	var ready, tenants int64
 	for _, f := range q.facets {
 		ready += f.waiting()
-		if waits := f.waiting() > 0; waits != seen[f] || waits != f.inRing {
+		tenants += number(f.waiting() > 0)
+		if f.inRing != seen[f] || f.eligible(q) && !f.inRing {
 			c.add("queue %s: tenant %s has %d waiting but in the ring is %t", q.uid, f.tenant, f.waiting(), seen[f])
 		}
 		if f.idle() {
 			c.add("queue %s: tenant %s costs memory for nothing", q.uid, f.tenant)
 		}
 	}
-	if ready != q.ready {
-		c.add("queue %s: counts %d ready but its facets hold %d", q.uid, q.ready, ready)
+	if ready != q.ready || tenants != q.tenants {
+		c.add("queue %s: counts %d ready of %d tenants but its facets hold %d of %d", q.uid, q.ready, q.tenants, ready, tenants)
 	}
 }
 
@@ -184,8 +188,8 @@ func (c *checker) checkHeld(q, fresh *queue) {
 		}
 	}
 	for _, f := range q.facets {
-		if f.held != byFacet[f] {
-			c.add("queue %s: tenant %s counts %d in flight but has %d", q.uid, f.tenant, f.held, byFacet[f])
+		if f.leased+f.delayed != byFacet[f] {
+			c.add("queue %s: tenant %s counts %d in flight but has %d", q.uid, f.tenant, f.leased+f.delayed, byFacet[f])
 		}
 	}
 	if leased != q.leased || delayed != q.delayed {
@@ -319,7 +323,15 @@ func (c *checker) checkBodies() error {
 			return err
 		}
 	}
-	err := scan(c.db, laneKey(nil, kindHolders, c.lane.no), func(key, value []byte) error {
+	err := scan(c.db, laneKey(nil, kindLine, c.lane.no), func(_, value []byte) error {
+		e, err := decodeLined(value)
+		held[e.seq]++
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = scan(c.db, laneKey(nil, kindHolders, c.lane.no), func(key, value []byte) error {
 		n, _ := binary.Uvarint(value)
 		marked[lastNumber(key)] = uint32(n)
 		return nil

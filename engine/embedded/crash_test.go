@@ -142,12 +142,12 @@ func settleSome(ctx context.Context, e *embedded.Engine, w *witness, n uint64) {
 	var items []millrace.SettleItem
 	for i, m := range got.Messages {
 		if i%2 == 0 {
-			items = append(items, millrace.SettleItem{Seq: m.Seq, Token: token})
+			items = append(items, millrace.SettleItem{Name: m.Name, Token: token})
 		}
 	}
 	w.note(func() {
 		for _, item := range items {
-			w.settling[item.Seq] = true
+			w.settling[item.Name] = true
 		}
 	})
 	done, err := e.Settle(ctx, 0, millrace.Settle{Queue: benchQueue, Verb: millrace.Ack, Items: items})
@@ -156,7 +156,7 @@ func settleSome(ctx context.Context, e *embedded.Engine, w *witness, n uint64) {
 	}
 	w.note(func() {
 		for _, item := range items {
-			w.settled[item.Seq] = true
+			w.settled[item.Name] = true
 		}
 	})
 }

@@ -5,13 +5,22 @@ import (
 	"time"
 )
 
-// due is an entry of a lane's due index: a lease that ends or a delay that is over.
+// The kinds of what is due, in their order at one time.
+const (
+	dueRetry = iota // a message whose delay is over
+	dueEvent        // a delayed event
+	dueLease        // a lease that ends
+	dueDead         // the dead letters of a queue whose retention ends first
+)
+
+// due is an entry of a lane's due index.
 type due struct {
+	kind  byte
 	at    int64
 	pos   int // in the heap; -1 outside
 	queue *queue
 	lease *lease // of a lease
-	seq   uint64 // of a delayed message
+	seq   uint64 // of a delayed message or event
 }
 
 // agenda is a lane's due index: a heap in which each entry knows its place, so
@@ -57,6 +66,13 @@ func (a *agenda) drop(q *queue) {
 	}
 }
 
+// move gives an entry another time, inside the heap or outside.
+func (a *agenda) move(d *due, at int64) {
+	a.remove(d)
+	d.at = at
+	a.push(d)
+}
+
 // first is the entry that is due first, nil if there is none.
 func (a *agenda) first() *due {
 	if len(a.heap) == 0 {
@@ -76,19 +92,19 @@ func (a *agenda) until(now int64) time.Duration {
 
 func (a *agenda) less(i, j int) bool { return a.heap[i].before(a.heap[j]) }
 
-// before is the order of what is due: by time; at one time retries before
-// leases, each by uid; retries by seq, leases by token and number.
+// before is the order of what is due: by time, kind and uid; retries and
+// events by name, leases by token and number.
 func (d *due) before(o *due) bool {
 	if d.at != o.at {
 		return d.at < o.at
 	}
-	if (d.lease == nil) != (o.lease == nil) {
-		return d.lease == nil
+	if d.kind != o.kind {
+		return d.kind < o.kind
 	}
-	if d.queue.uid != o.queue.uid {
+	if d.kind != dueEvent && d.queue.uid != o.queue.uid {
 		return d.queue.uid < o.queue.uid
 	}
-	if d.lease == nil {
+	if d.kind != dueLease {
 		return d.seq < o.seq
 	}
 	if order := bytes.Compare(d.lease.token[:], o.lease.token[:]); order != 0 {

@@ -110,7 +110,7 @@ func (e *Engine) LaneStats(ctx context.Context, lane int) (millrace.LaneStats, e
 		m := &l.meta
 		s = millrace.LaneStats{
 			Version: m.version, Published: m.published, Duplicates: m.duplicates, Unrouted: m.unrouted,
-			Dropped: m.dropped, ClockOffset: time.Duration(m.offset) * time.Millisecond,
+			Dropped: m.dropped, Held: int64(len(l.held)), ClockOffset: time.Duration(m.offset) * time.Millisecond,
 		}
 		return nil
 	})

@@ -187,7 +187,7 @@ func leaseAndAck(t testing.TB, e *embedded.Engine, token uint64, n int) int {
 	}
 	items := make([]millrace.SettleItem, len(got.Messages))
 	for i, m := range got.Messages {
-		items[i] = millrace.SettleItem{Seq: m.Seq, Token: tok}
+		items[i] = millrace.SettleItem{Name: m.Name, Token: tok}
 	}
 	done, err := e.Settle(context.Background(), 0, millrace.Settle{Queue: benchQueue, Verb: millrace.Ack, Items: items})
 	if err != nil || len(done.Lost) > 0 {

@@ -1,6 +1,10 @@
 package embedded
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/millrace-dev/millrace"
+)
 
 const (
 	headLen = 64  // entries of a facet's window, read ahead from disk
@@ -18,17 +22,54 @@ type facet struct {
 	next   uint64 // the seq after which the gap begins
 	tail   run
 	back   backlog // came back from a lease or a delay
-	held   int     // leased or delayed
+	lines  *lines  // keys of an ordered queue
 	inRing bool
-	fatIn  uint64 // number of the last group that will trim the tail
+
+	leased, delayed, dead int
+	settings              *millrace.TenantSettings // nil: the queue's
+	fatIn                 uint64                   // number of the last group that will trim the tail
 }
 
+// waiting is how many messages wait, leasable or behind a blocked key.
 func (f *facet) waiting() int64 {
+	if f.lines != nil {
+		return f.plain() + f.lines.waiting
+	}
+	return f.plain()
+}
+
+// plain is how many messages wait that are in no line.
+func (f *facet) plain() int64 {
 	return int64(f.head.len()) + f.gap + int64(f.tail.len()) + int64(len(f.back))
 }
 
+// leasable reports whether some message may be given out.
+func (f *facet) leasable() bool { return f.plain() > 0 || f.lines != nil && f.lines.free > 0 }
+
 // idle reports whether the facet may be forgotten.
-func (f *facet) idle() bool { return f.held == 0 && f.waiting() == 0 }
+func (f *facet) idle() bool {
+	return !f.inRing && f.leased+f.delayed+f.dead == 0 && f.settings == nil && f.waiting() == 0
+}
+
+// weight is how many messages a turn has.
+func (f *facet) weight() int {
+	if f.settings == nil {
+		return 1
+	}
+	return f.settings.Weight
+}
+
+// full reports whether the tenant has as many messages leased as it may have.
+func (f *facet) full(q *queue) bool {
+	limit := q.settings.TenantLimit
+	if f.settings != nil && f.settings.Limit >= 0 {
+		limit = f.settings.Limit
+	}
+	return limit > 0 && f.leased >= limit
+}
+
+// eligible reports whether the tenant belongs into the ring.
+func (f *facet) eligible(q *queue) bool { return f.leasable() && f.weight() > 0 && !f.full(q) }
 
 // trim shortens the tail: what the disk has by now need not be in memory.
 func (f *facet) trim(applied uint64) {

@@ -140,7 +140,7 @@ func (d *deep) settle(verb millrace.Verb, n int) {
 			break
 		}
 		if d.now.Before(l.until) {
-			items = append(items, millrace.SettleItem{Seq: seq, Token: l.token, Delay: time.Duration(d.random.IntN(3)) * time.Second})
+			items = append(items, millrace.SettleItem{Name: seq, Token: l.token, Delay: time.Duration(d.random.IntN(3)) * time.Second})
 		}
 	}
 	done, err := d.Settle(context.Background(), 0, millrace.Settle{Now: d.now, Queue: benchQueue, Verb: verb, Items: items})
@@ -149,13 +149,13 @@ func (d *deep) settle(verb millrace.Verb, n int) {
 		d.Fatalf("lost %v", done.Lost)
 	}
 	for _, item := range items {
-		delete(d.leased, item.Seq)
+		delete(d.leased, item.Name)
 		switch {
 		case verb == millrace.Ack:
 		case item.Delay > 0:
-			d.delayed[item.Seq] = d.now.Add(item.Delay)
+			d.delayed[item.Name] = d.now.Add(item.Delay)
 		default:
-			d.back(item.Seq)
+			d.back(item.Name)
 		}
 	}
 }

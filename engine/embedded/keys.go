@@ -22,6 +22,13 @@ const (
 	kindLease      = 'l' // lane uid number                    deadline, token, (tenant, seq, attempt)...
 	kindDelayed    = 'z' // lane uid seq                       due, tenant
 	kindDead       = 'x' // lane uid seq                       why, when, attempts
+	kindDeadOf     = 'f' // lane uid tenant \0 seq             a dead letter of a tenant
+	kindDeadDue    = 'a' // lane uid due seq                   a dead letter whose retention ends
+	kindLine       = 'y' // lane uid tenant \0 key place       name, mark, size; as a message, of an ordered queue's key
+	kindTenant     = 'p' // lane uid tenant                    weight and limit
+	kindHeld       = 'h' // lane name                          due, id and digest of a delayed event
+	kindHeldBody   = 'H' // lane name                          a delayed event, whole
+	kindHeldID     = 'i' // lane tenant \0 id \0 name          a delayed event by its id
 	kindBody       = 'e' // lane seq                           prev, recorded, event
 	kindHolders    = 'r' // lane seq                           how many queues hold the body, if more than one
 	kindDigest     = 'd' // lane generation digest             first stamp of an id that was given
@@ -74,8 +81,46 @@ func seqKey(b []byte, kind byte, lane int, seq uint64) []byte {
 }
 
 func facetKey(b []byte, lane int, q uid, tenant string) []byte {
-	b = append(queueKey(b, kindMessage, lane, q), tenant...)
+	return tenantKey(b, kindMessage, lane, q, tenant)
+}
+
+// lineKey names a message of an ordered queue by its place in its key's line.
+func lineKey(b []byte, lane int, q uid, tenant string, p place) []byte {
+	return binary.BigEndian.AppendUint64(lineOf(b, lane, q, tenant, p.key), p.pos)
+}
+
+func lineOf(b []byte, lane int, q uid, tenant string, key uint64) []byte {
+	return binary.BigEndian.AppendUint64(tenantKey(b, kindLine, lane, q, tenant), key)
+}
+
+// tenantKey is what the keys of a tenant's records of a kind begin with.
+func tenantKey(b []byte, kind byte, lane int, q uid, tenant string) []byte {
+	b = append(queueKey(b, kind, lane, q), tenant...)
 	return append(b, 0)
+}
+
+func deadOfKey(b []byte, lane int, q uid, tenant string, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(tenantKey(b, kindDeadOf, lane, q, tenant), seq)
+}
+
+func deadDueKey(b []byte, lane int, q uid, due int64, seq uint64) []byte {
+	b = binary.BigEndian.AppendUint64(queueKey(b, kindDeadDue, lane, q), uint64(due))
+	return binary.BigEndian.AppendUint64(b, seq)
+}
+
+func settingsKey(b []byte, lane int, q uid, tenant string) []byte {
+	return append(queueKey(b, kindTenant, lane, q), tenant...)
+}
+
+// heldIDs is what the keys of the delayed events with an id begin with.
+func heldIDs(b []byte, lane int, tenant, id string) []byte {
+	b = append(laneKey(b, kindHeldID, lane), tenant...)
+	b = append(append(b, 0), id...)
+	return append(b, 0)
+}
+
+func heldIDKey(b []byte, lane int, tenant, id string, name uint64) []byte {
+	return binary.BigEndian.AppendUint64(heldIDs(b, lane, tenant, id), name)
 }
 
 func messageKey(b []byte, lane int, q uid, tenant string, seq uint64) []byte {
@@ -126,6 +171,17 @@ func splitMessageKey(key []byte) (q uid, tenant []byte, seq uint64, ok bool) {
 	}
 	q = uid(binary.BigEndian.Uint64(key[2:before]))
 	return q, key[before : len(key)-9], binary.BigEndian.Uint64(key[len(key)-8:]), true
+}
+
+// splitLineKey takes the key of an ordered queue's message apart.
+func splitLineKey(key []byte) (q uid, tenant []byte, p place, ok bool) {
+	const before, least = 2 + 8, 2 + 8 + 1 + 16
+	if len(key) < least || key[len(key)-17] != 0 {
+		return 0, nil, place{}, false
+	}
+	q = uid(binary.BigEndian.Uint64(key[2:before]))
+	p = place{key: binary.BigEndian.Uint64(key[len(key)-16:]), pos: lastNumber(key)}
+	return q, key[before : len(key)-17], p, true
 }
 
 // lastNumber is the number that a key ends with.

@@ -16,9 +16,10 @@ import (
 // its writes to the open group. The committer takes the group, and when it is
 // durable all who wait for it are released. So log order is index order.
 type journal struct {
-	engine *Engine
-	seal   func(*group) // adds, under the lock, what is written once a group
-	after  func(*group) // is called, under the lock, when the group is applied
+	engine  *Engine
+	seal    func(*group) // adds, under the lock, what is written once a group
+	after   func(*group) // is called, under the lock, when the group is applied
+	overlay *overlay     // of a lane; guarded by the lock
 
 	mu      sync.Mutex
 	open    *group // takes writes
@@ -30,7 +31,8 @@ type journal struct {
 // group is the writes that become durable together.
 type group struct {
 	no       uint64
-	parts    [3]*pebble.Batch
+	parts    [4]*pebble.Batch
+	overlay  *overlay // of a lane
 	writes   int
 	key, val []byte // for building a record; the batch copies it
 	hints    []millrace.Hint
@@ -45,6 +47,9 @@ type goneFrom struct {
 	seq   uint64
 }
 
+// partReadBack is the batch of the records that transitions read.
+const partReadBack = 3
+
 // part is the batch for a key. Bodies, messages and the rest are gathered
 // apart, because neighbours go into Pebble's table several times faster than
 // keys from all over; of one key the order is kept.
@@ -56,12 +61,25 @@ func (g *group) part(key []byte) *pebble.Batch {
 	case kindMessage:
 		return g.parts[1]
 	}
+	if readBack(key[0]) {
+		return g.parts[partReadBack]
+	}
 	return g.parts[2]
 }
 
-func (g *group) set() { accepted(g.part(g.key).Set(g.key, g.val, nil)) }
+func (g *group) set() {
+	accepted(g.part(g.key).Set(g.key, g.val, nil))
+	if readBack(g.key[0]) {
+		accepted(g.overlay.writer().Set(g.key, g.val, nil))
+	}
+}
 
-func (g *group) del() { accepted(g.part(g.key).Delete(g.key, nil)) }
+func (g *group) del() {
+	accepted(g.part(g.key).Delete(g.key, nil))
+	if readBack(g.key[0]) {
+		accepted(g.overlay.writer().Delete(g.key, nil))
+	}
+}
 
 func (g *group) delRange(from, to []byte) { accepted(g.part(from).DeleteRange(from, to, nil)) }
 
@@ -80,7 +98,7 @@ func (g *group) hint(h millrace.Hint) { g.hints = append(g.hints, h) }
 func (j *journal) group() *group {
 	if j.open == nil {
 		j.made++
-		j.open = &group{no: j.made, done: make(chan struct{})}
+		j.open = &group{no: j.made, overlay: j.overlay, done: make(chan struct{})}
 		for i := range j.open.parts {
 			j.open.parts[i] = j.engine.db.NewBatch()
 		}
@@ -182,14 +200,17 @@ func (j *journal) release(g *group) {
 // lane is the index of one lane; its journal's lock guards it.
 type lane struct {
 	journal
-	no      int
-	meta    meta
-	dirty   bool // meta has changed since it was written
-	queues  map[uid]*queue
-	removed map[uid]bool // for ever; true while its data waits for the sweep
-	topics  map[string]*topic
-	agenda  agenda
-	leases  uint64 // number of the last lease record
+	no          int
+	meta        meta
+	dirty       bool // meta has changed since it was written
+	queues      map[uid]*queue
+	removed     map[uid]bool // for ever; true while its data waits for the sweep
+	topics      map[string]*topic
+	agenda      agenda
+	leases      uint64 // number of the last lease record
+	held        map[uint64]*heldEvent
+	heldDigests map[millrace.Digest]*heldEvent // those whose ids are remembered
+	freed       []uint64                       // bodies that the transition has freed
 
 	digests recent[millrace.Digest, remembered[stamp]]
 	lasts   recent[string, remembered[uint64]]
@@ -206,7 +227,8 @@ type lane struct {
 
 func newLane(e *Engine, no int) *lane {
 	l := &lane{no: no, queues: map[uid]*queue{}, removed: map[uid]bool{}, topics: map[string]*topic{}}
-	l.journal = journal{engine: e, seal: l.sealGroup, after: l.afterGroup}
+	l.held, l.heldDigests = map[uint64]*heldEvent{}, map[millrace.Digest]*heldEvent{}
+	l.journal = journal{engine: e, seal: l.sealGroup, after: l.afterGroup, overlay: &overlay{db: e.db}}
 	lanes := max(1, e.identity.Lanes)
 	l.cache.limit = bodyCacheSize / int64(lanes)
 	l.digests.limit, l.lasts.limit, l.holders.limit = recentLen/lanes, recentLen/lanes, recentLen/lanes
@@ -296,8 +318,13 @@ func (l *lane) afterGroup(g *group) {
 		f.trim(l.appliedSeq)
 	}
 	for _, x := range g.gone {
-		if h, ok := x.queue.out[x.seq]; ok && h.state == stateGone {
+		if h, ok := x.queue.out[x.seq]; ok && h.state == stateGone && h.mark == uint32(g.no) {
 			delete(x.queue.out, x.seq)
 		}
 	}
+	var open *pebble.Batch
+	if l.open != nil {
+		open = l.open.parts[partReadBack]
+	}
+	l.overlay.shrink(open)
 }

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"context"
-	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -12,19 +11,22 @@ import (
 // lease is the messages of one lease call, or of one extension, that share a
 // token, a deadline and one record.
 type lease struct {
-	due   due
-	no    uint64
-	token millrace.Token
-	seqs  []uint64
-	done  int // how many of seqs the step has passed
-	left  int // how many are still leased under it
+	due      due
+	no       uint64
+	token    millrace.Token
+	consumer string
+	seqs     []uint64
+	done     int // how many of seqs the step has passed
+	left     int // how many are still leased under it
 }
 
 // pick is a message that a lease call has taken.
 type pick struct {
 	tenant  string
+	facet   *facet
 	seq     uint64
 	attempt int
+	place   *place // in an ordered queue
 	body    body
 	found   bool // body is there
 }
@@ -34,14 +36,19 @@ func (e *Engine) Lease(ctx context.Context, no int, r millrace.Lease) (millrace.
 	var out millrace.Leased
 	var picks []pick
 	err := e.onQueue(ctx, no, r.Queue, r.Now, func(l *lane, q *queue, g *group, now int64) error {
-		p := picker{lane: l, queue: q, bytes: r.MaxBytes}
+		until := now + wholeMilli(r.For)
+		if q.settings.Paused {
+			q.wanted = true
+			out = millrace.Leased{Until: milli(until), Due: l.agenda.until(now)}
+			return nil
+		}
+		p := picker{lane: l, queue: q, bytes: r.MaxBytes, once: until == now}
 		var err error
 		if picks, err = p.pick(r.Max); err != nil {
 			return e.readFailed(err)
 		}
-		until := now + wholeMilli(r.For)
-		if len(picks) > 0 {
-			l.grant(g, q, r.Token, until, picks, p.taken)
+		if err := l.give(g, q, &r, now, picks, p.taken); err != nil {
+			return e.readFailed(err)
 		}
 		q.wanted = q.ring.size == 0
 		out = millrace.Leased{Until: milli(until), Tenants: q.ring.size, Due: l.agenda.until(now)}
@@ -54,16 +61,39 @@ func (e *Engine) Lease(ctx context.Context, no int, r millrace.Lease) (millrace.
 	return out, err
 }
 
+// give leases picked messages out, or lets them go at once.
+func (l *lane) give(g *group, q *queue, r *millrace.Lease, now int64, picks []pick, taken []entry) error {
+	switch {
+	case len(picks) == 0:
+		return nil
+	case r.For > 0:
+		l.grant(g, q, r, now, picks, taken)
+		return nil
+	}
+	// They are erased in this very step, so their bodies are read before.
+	if err := l.findBodies(picks); err != nil {
+		return err
+	}
+	w := settling{lane: l, queue: q, group: g, now: now}
+	for i := range picks {
+		w.acked(taken[i], picks[i].facet, picks[i].place)
+	}
+	w.end()
+	return nil
+}
+
 // picker takes messages by the ring.
 type picker struct {
 	lane  *lane
 	queue *queue
 	bytes int     // most bytes of bodies; 0 for no limit
+	once  bool    // what is picked counts for no limit
 	taken []entry // beside the picks
 	iter  *pebble.Iterator
 }
 
-// pick takes up to most messages, one facet after the other, one message each.
+// pick takes up to most messages, one facet after the other, each as many as
+// its turn has.
 func (p *picker) pick(most int) ([]pick, error) {
 	defer p.close()
 	q := p.queue
@@ -71,32 +101,89 @@ func (p *picker) pick(most int) ([]pick, error) {
 	size := 0
 	for len(picks) < most && q.ring.size > 0 {
 		f := q.ring.front()
-		if f.needsDisk() {
-			if err := p.refill(f); err != nil {
-				return nil, err
-			}
+		turn := p.turn(f)
+		if turn == 0 {
+			p.leave(f)
+			continue
 		}
-		e := f.first()
+		e, fromLine, err := p.first(f)
+		if err != nil {
+			return nil, err
+		}
 		if size += int(e.size); len(picks) > 0 && p.bytes > 0 && size > p.bytes {
 			break
 		}
-		p.serve(f)
-		picks = append(picks, pick{tenant: f.tenant, seq: e.seq, attempt: e.attempts() + 1})
+		place := p.serve(f, fromLine, turn)
+		picks = append(picks, pick{tenant: f.tenant, facet: f, seq: e.seq, attempt: e.attempts() + 1, place: place})
 		p.taken = append(p.taken, e)
 	}
 	return picks, nil
 }
 
-// serve takes the first message of the facet whose turn it is.
-func (p *picker) serve(f *facet) {
+// turn is how many messages the facet at the ring's head may be served now; 0
+// if it does not belong there any more.
+func (p *picker) turn(f *facet) int {
+	if !f.eligible(p.queue) {
+		return 0
+	}
+	if c := p.queue.credit; c > 0 {
+		return min(c, f.weight())
+	}
+	return f.weight()
+}
+
+// leave takes the ring's head out of the ring.
+func (p *picker) leave(f *facet) {
 	q := p.queue
 	q.ring.pop()
-	f.take()
-	if f.waiting() > 0 {
-		q.ring.push(f)
-	} else {
-		f.inRing = false
+	q.credit = 0
+	f.inRing = false
+	q.forget(f)
+}
+
+// first is the facet's next message, and whether it is the front of a line.
+func (p *picker) first(f *facet) (e entry, fromLine bool, err error) {
+	if f.needsDisk() {
+		if err := p.refill(f); err != nil {
+			return entry{}, false, err
+		}
 	}
+	if f.lines == nil || f.lines.free == 0 {
+		return f.first(), false, nil
+	}
+	x := f.lines.first().entry
+	if f.plain() > 0 {
+		if e := f.first(); e.seq < x.seq {
+			return e, false, nil
+		}
+	}
+	return x, true, nil
+}
+
+// serve takes the first message of the facet whose turn it is.
+func (p *picker) serve(f *facet, fromLine bool, turn int) (at *place) {
+	q := p.queue
+	if fromLine {
+		_, at = f.lines.take()
+	} else {
+		f.take()
+	}
+	q.depart(f)
+	if !p.once {
+		f.leased++
+	}
+	q.credit = 0
+	switch {
+	case !f.leasable() || f.full(q):
+		q.ring.pop()
+		f.inRing = false
+	case turn > 1:
+		q.credit = turn - 1
+	case q.ring.size > 1:
+		q.ring.pop()
+		q.ring.push(f)
+	}
+	return at
 }
 
 // refill reads a facet's next run of messages from disk, from where the last
@@ -164,30 +251,30 @@ func entryAt(it *pebble.Iterator, seq uint64) (entry, error) {
 }
 
 // grant leases picked messages out under one record.
-func (l *lane) grant(g *group, q *queue, token millrace.Token, until int64, picks []pick, taken []entry) {
-	ls := l.newLease(q, token, until, len(picks))
-	record := leaseRecord{deadline: until, token: token, items: make([]leaseItem, len(picks))}
+func (l *lane) grant(g *group, q *queue, r *millrace.Lease, now int64, picks []pick, taken []entry) {
+	until := now + wholeMilli(r.For)
+	ls := l.newLease(q, r.Token, until, r.Consumer, len(picks))
+	record := leaseRecord{deadline: until, token: r.Token, consumer: r.Consumer, items: make([]leaseItem, len(picks))}
 	for i := range picks {
-		p, f := &picks[i], q.facets[picks[i].tenant]
+		p := &picks[i]
 		ls.seqs[i] = p.seq
 		record.items[i] = leaseItem{tenant: p.tenant, seq: p.seq, attempt: p.attempt}
-		f.held++
-		q.out[p.seq] = held{facet: f, lease: ls, mark: taken[i].mark, size: taken[i].size, state: stateLeased}
+		q.out[p.seq] = held{facet: p.facet, lease: ls, place: p.place, mark: taken[i].mark, size: taken[i].size, state: stateLeased}
 	}
-	q.ready -= int64(len(picks))
 	q.leased += int64(len(picks))
 	l.writeLease(g, q, ls, &record)
 }
 
-func (l *lane) newLease(q *queue, token millrace.Token, until int64, n int) *lease {
+func (l *lane) newLease(q *queue, token millrace.Token, until int64, consumer string, n int) *lease {
 	l.leases++
-	ls := &lease{no: l.leases, token: token, seqs: make([]uint64, n), left: n}
-	ls.due = due{at: until, queue: q, lease: ls}
+	ls := &lease{no: l.leases, token: token, consumer: consumer, seqs: make([]uint64, n), left: n}
+	ls.due = due{kind: dueLease, at: until, queue: q, lease: ls}
 	return ls
 }
 
 func (l *lane) writeLease(g *group, q *queue, ls *lease, record *leaseRecord) {
 	l.agenda.push(&ls.due)
+	q.noteConsumer(ls)
 	g.key = queueSeqKey(g.key[:0], kindLease, l.no, q.uid, ls.no)
 	g.val = record.append(g.val[:0])
 	g.set()
@@ -197,141 +284,8 @@ func (l *lane) writeLease(g *group, q *queue, ls *lease, record *leaseRecord) {
 func (l *lane) leaveLease(g *group, q *queue, ls *lease) {
 	if ls.left--; ls.left == 0 {
 		l.agenda.remove(&ls.due)
+		q.dropConsumer(ls)
 		g.key = queueSeqKey(g.key[:0], kindLease, l.no, q.uid, ls.no)
 		g.del()
 	}
-}
-
-// readBodies completes picked messages. A body that is gone by now, because
-// the queue was removed and swept, is left out.
-func (e *Engine) readBodies(ctx context.Context, l *lane, picks []pick) ([]millrace.LeasedMessage, error) {
-	if err := e.enterStore(ctx); err != nil {
-		return nil, unknown(err)
-	}
-	defer e.leave()
-	l.cache.find(picks)
-	if err := l.readMissing(picks); err != nil {
-		return nil, unknown(e.readFailed(err))
-	}
-	messages := make([]millrace.LeasedMessage, 0, len(picks))
-	for i := range picks {
-		if p := &picks[i]; p.found {
-			messages = append(messages, millrace.LeasedMessage{
-				Seq: p.seq, Prev: p.body.prev, RecordedAt: milli(p.body.recorded),
-				Tenant: p.tenant, Attempt: p.attempt, Body: p.body.blob,
-			})
-		}
-	}
-	return messages, nil
-}
-
-// unknown turns the error of a call that has leased already into one that says so.
-func unknown(err error) error {
-	return millrace.Wrap(millrace.CodeOutcomeUnknown, err, "the messages were leased but could not be read")
-}
-
-// readMissing reads bodies from disk, in the order they lie there.
-func (l *lane) readMissing(picks []pick) error {
-	var missing []int
-	for i := range picks {
-		if !picks[i].found {
-			missing = append(missing, i)
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	slices.SortFunc(missing, func(a, b int) int {
-		if picks[a].seq < picks[b].seq {
-			return -1
-		}
-		return 1
-	})
-	prefix := laneKey(nil, kindBody, l.no)
-	it, err := l.engine.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
-	if err != nil {
-		return err
-	}
-	defer it.Close()
-	var key []byte
-	for _, i := range missing {
-		key = seqKey(key[:0], kindBody, l.no, picks[i].seq)
-		if err := readBody(it, key, &picks[i]); err != nil {
-			return err
-		}
-	}
-	return it.Error()
-}
-
-func readBody(it *pebble.Iterator, key []byte, p *pick) error {
-	if !it.SeekGE(key) || string(it.Key()) != string(key) {
-		return it.Error()
-	}
-	value, err := it.ValueAndErr()
-	if err != nil {
-		return err
-	}
-	p.body, err = decodeBody(slices.Clone(value))
-	p.found = err == nil
-	return err
-}
-
-// Extend moves the deadline of each live item, under the same token.
-func (e *Engine) Extend(ctx context.Context, no int, x millrace.Extend) (millrace.Extended, error) {
-	var out millrace.Extended
-	err := e.onQueue(ctx, no, x.Queue, x.Now, func(l *lane, q *queue, g *group, now int64) error {
-		until := now + wholeMilli(x.For)
-		out = millrace.Extended{Until: milli(until)}
-		seen := make(map[uint64]bool, len(x.Items))
-		byToken := map[millrace.Token][]uint64{}
-		var tokens []millrace.Token
-		for i, item := range x.Items {
-			if !l.live(g, q, item, now) {
-				out.Lost = append(out.Lost, i)
-				continue
-			}
-			if seen[item.Seq] {
-				continue
-			}
-			seen[item.Seq] = true
-			if byToken[item.Token] == nil {
-				tokens = append(tokens, item.Token)
-			}
-			byToken[item.Token] = append(byToken[item.Token], item.Seq)
-		}
-		for _, token := range tokens {
-			l.extend(g, q, token, until, byToken[token])
-		}
-		out.Due = l.agenda.until(now)
-		return nil
-	})
-	return out, err
-}
-
-// extend moves leased messages into a lease of their own with another deadline.
-func (l *lane) extend(g *group, q *queue, token millrace.Token, until int64, seqs []uint64) {
-	ls := l.newLease(q, token, until, len(seqs))
-	copy(ls.seqs, seqs)
-	record := leaseRecord{deadline: until, token: token, items: make([]leaseItem, len(seqs))}
-	for i, seq := range seqs {
-		h := q.out[seq]
-		l.leaveLease(g, q, h.lease)
-		h.lease = ls
-		q.out[seq] = h
-		record.items[i] = leaseItem{tenant: h.facet.tenant, seq: seq, attempt: h.entry(seq).attempts() + 1}
-	}
-	l.writeLease(g, q, ls, &record)
-}
-
-// live reports whether an item's lease has neither ended nor been settled.
-func (l *lane) live(g *group, q *queue, item millrace.SettleItem, now int64) bool {
-	h, ok := q.out[item.Seq]
-	if !ok || h.state != stateLeased || h.lease.token != item.Token {
-		return false
-	}
-	if now >= h.lease.due.at {
-		l.writeMeta(g) // what is lost stays lost: the clock must not go back behind the deadline
-		return false
-	}
-	return true
 }

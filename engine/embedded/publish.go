@@ -56,6 +56,9 @@ func (p *publication) run(g *group, now int64) error {
 	if err := l.recheck(&p.known, p.commit); err != nil {
 		return l.engine.readFailed(err)
 	}
+	if err := p.room(); err != nil {
+		return err
+	}
 	if p.commit.Version > l.meta.version {
 		l.meta.version = p.commit.Version
 		l.writeMeta(g)
@@ -89,12 +92,11 @@ func (p *publication) writeAll(g *group, now int64) {
 		ev := &p.commit.Events[i]
 		queues := rest[:len(ev.Queues)]
 		rest = rest[len(ev.Queues):]
-		if first, ok := p.duplicate(i, ev); ok {
-			p.out.Stamps[i] = first
+		if done := p.withoutSinks(g, now, i, ev); done {
 			continue
 		}
 		stamped := p.lane.write(g, now, ev, queues, p.prev(i, ev))
-		p.out.Stamps[i] = millrace.Stamp{Seq: stamped.seq, Prev: stamped.prev, Sinks: int(stamped.sinks)}
+		p.out.Stamps[i] = stamped.answer(false)
 		p.remember(g, i, ev, stamped)
 		if len(queues) > 0 {
 			seqs = append(seqs, stamped.seq)
@@ -102,26 +104,63 @@ func (p *publication) writeAll(g *group, now int64) {
 		}
 	}
 	if len(seqs) > 0 {
-		p.lane.cache.add(seqs, kept)
+		p.lane.cache.add(seqs, kept, p.lane.appliedSeq)
 	}
+	p.lane.dropFreed()
 }
 
-// duplicate is the first answer to an event whose id is known.
-func (p *publication) duplicate(i int, ev *millrace.CommitEvent) (millrace.Stamp, bool) {
-	if !ev.Remembered {
-		return millrace.Stamp{}, false
+// dropFreed forgets the bodies that the transition has freed.
+func (l *lane) dropFreed() {
+	l.cache.drop(l.freed)
+	l.freed = l.freed[:0]
+}
+
+// withoutSinks deals with an event that goes to no sink now: a duplicate, one
+// that is delayed, or a delayed one that is gone. It takes out the delayed
+// event that this one is.
+func (p *publication) withoutSinks(g *group, now int64, i int, ev *millrace.CommitEvent) bool {
+	l, out := p.lane, &p.out.Stamps[i]
+	if ev.From != 0 {
+		h := l.held[ev.From]
+		if h == nil {
+			*out = millrace.Stamp{Gone: true}
+			return true
+		}
+		l.takeHeld(g, h)
+		return false
+	}
+	if first, ok := p.first(i, ev); ok {
+		l.meta.duplicates++
+		l.dirty = true
+		*out = first.answer(true)
+		return true
+	}
+	if ev.Delay <= 0 {
+		return false
+	}
+	*out = l.hold(g, now, ev).answer(false)
+	return true
+}
+
+// first is the stamp of an event whose id is known.
+func (p *publication) first(i int, ev *millrace.CommitEvent) (stamp, bool) {
+	if !ev.Remembered || ev.From != 0 {
+		return stamp{}, false
 	}
 	l := p.lane
+	if len(l.heldDigests) > 0 {
+		if h := l.heldDigests[ev.Digest]; h != nil {
+			return stamp{due: h.dueAt}, true
+		}
+	}
 	r, ok := l.digests.get(ev.Digest)
 	if !ok {
 		r, ok = p.known.events[i].digest, p.known.events[i].hasDigest
 	}
 	if !ok || r.gen+1 < l.meta.digests.no {
-		return millrace.Stamp{}, false
+		return stamp{}, false
 	}
-	l.meta.duplicates++
-	l.dirty = true
-	return millrace.Stamp{Seq: r.val.seq, Prev: r.val.prev, Sinks: int(r.val.sinks), Duplicate: true}, true
+	return r.val, true
 }
 
 // prev is the last seq of the event's key.
@@ -143,13 +182,8 @@ func (p *publication) prev(i int, ev *millrace.CommitEvent) uint64 {
 // remember writes the event's id and, as the last of its key, its seq.
 func (p *publication) remember(g *group, i int, ev *millrace.CommitEvent, s stamp) {
 	l := p.lane
-	if ev.Remembered {
-		gen := l.meta.digests.no
-		g.key = digestKey(g.key[:0], l.no, gen, ev.Digest)
-		g.val = s.append(g.val[:0])
-		g.set()
-		l.digests.put(ev.Digest, remembered[stamp]{s, gen}, g.no, l.applied)
-		l.filters.young.add(gen, ev.Digest)
+	if ev.Remembered && ev.From == 0 {
+		l.rememberDigest(g, ev.Digest, s)
 	}
 	if ev.Key != "" {
 		name, gen := p.known.events[i].name, l.meta.lasts.no
@@ -160,13 +194,26 @@ func (p *publication) remember(g *group, i int, ev *millrace.CommitEvent, s stam
 	}
 }
 
+func (l *lane) rememberDigest(g *group, d millrace.Digest, s stamp) {
+	gen := l.meta.digests.no
+	g.key = digestKey(g.key[:0], l.no, gen, d)
+	g.val = s.append(g.val[:0])
+	g.set()
+	l.digests.put(d, remembered[stamp]{s, gen}, g.no, l.applied)
+	l.filters.young.add(gen, d)
+}
+
+// nextSeq is the lane's next number.
+func (l *lane) nextSeq(g *group, now int64) uint64 {
+	l.meta.n = max(l.meta.n+1, (now-millrace.SeqEpoch)*millrace.SeqPerMilli)
+	l.dirty = true
+	g.lastSeq = uint64(l.meta.n)*uint64(l.engine.identity.Lanes) + uint64(l.no)
+	return g.lastSeq
+}
+
 // write stamps one event, stores its body once and a message in each queue.
 func (l *lane) write(g *group, now int64, ev *millrace.CommitEvent, queues []*queue, prev uint64) stamp {
-	l.meta.n = max(l.meta.n+1, (now-millrace.SeqEpoch)*millrace.SeqPerMilli)
-	lanes := uint64(l.engine.identity.Lanes)
-	s := stamp{seq: uint64(l.meta.n)*lanes + uint64(l.no), prev: prev, sinks: uint32(len(queues))}
-	g.lastSeq = s.seq
-	l.dirty = true
+	s := stamp{seq: l.nextSeq(g, now), prev: prev, sinks: uint32(len(queues))}
 	l.meta.published++
 	l.count(ev.Topic, now)
 	if len(queues) == 0 {
@@ -175,11 +222,11 @@ func (l *lane) write(g *group, now int64, ev *millrace.CommitEvent, queues []*qu
 	}
 	l.storeBody(g, s.seq, body{prev: prev, recorded: now, blob: ev.Body}, len(queues))
 	waiting := entry{seq: s.seq, size: uint32(len(ev.Body)), mark: newMark(0, len(queues) > 1)}
-	g.val = waiting.append(g.val[:0])
 	for _, q := range queues {
-		g.key = messageKey(g.key[:0], l.no, q.uid, ev.Tenant, s.seq)
-		g.set()
-		l.append(g, q, ev.Tenant, waiting)
+		f := l.append(g, q, ev.Tenant, ev.Key, waiting)
+		if most := q.settings.MaxLength; most > 0 && q.settings.DropOldest && f.waiting() > int64(most) {
+			l.dropOldest(g, q, f, now)
+		}
 	}
 	return s
 }
@@ -204,9 +251,25 @@ func (l *lane) setHolders(g *group, seq uint64, n uint32) {
 	l.holders.put(seq, n, g.no, l.applied)
 }
 
-// append adds a message to its tenant's facet.
-func (l *lane) append(g *group, q *queue, tenant string, e entry) {
+// append adds a new message to its tenant's facet, in an ordered queue to the
+// line of its key, and writes its record.
+func (l *lane) append(g *group, q *queue, tenant, key string, e entry) *facet {
 	f := q.facet(tenant)
+	q.arrive(f)
+	q.ages.add(l.minute(e.seq))
+	if q.settings.Ordered && key != "" {
+		at := f.allLines().join(hashKey(key), e)
+		l.writeMessage(g, q, f, e, &at)
+	} else {
+		l.writeMessage(g, q, f, e, nil)
+		f.append(g, e)
+	}
+	l.enterRing(g, q, f)
+	return f
+}
+
+// append adds a new message to the facet's tail.
+func (f *facet) append(g *group, e entry) {
 	if f.next == 0 {
 		f.next = e.seq - 1
 	}
@@ -215,9 +278,6 @@ func (l *lane) append(g *group, q *queue, tenant string, e entry) {
 		f.fatIn = g.no
 		g.fat = append(g.fat, f)
 	}
-	q.ready++
-	q.ages.add(l.minute(e.seq))
-	l.enterRing(g, q, f)
 }
 
 func (l *lane) minute(seq uint64) int64 {

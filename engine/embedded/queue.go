@@ -9,17 +9,21 @@ import (
 
 // queue is the index of one queue in one lane.
 type queue struct {
-	uid         uid
-	version     uint64 // of its settings
-	maxAttempts int
-	removed     bool // the lane does not know it any more
+	uid      uid
+	settings millrace.QueueSettings
+	removed  bool // the lane does not know it any more
 
 	ring   ring
+	credit int // what is left of the turn of the ring's first, if it has begun
 	facets map[string]*facet
 	peak   int             // the most facets since they were last none
 	out    map[uint64]held // by seq: what is leased or delayed, and what a refill must skip
 	wanted bool            // a lease found nothing
 	ages   ages
+
+	tenants   int64                        // that have something waiting
+	consumers map[string]map[uint64]*lease // leases of consumers that have a name, by number
+	deadDue   due                          // the dead letter whose retention ends first
 
 	ready, leased, delayed, dead int64
 	acked, spent, dropped        int64
@@ -41,7 +45,8 @@ type held struct {
 	facet *facet
 	lease *lease // while leased
 	due   *due   // while delayed
-	mark  uint32
+	place *place // in an ordered queue, of a message with a key
+	mark  uint32 // of a settled one, the group that erases it
 	size  uint32
 	state state
 }
@@ -49,7 +54,9 @@ type held struct {
 func (h held) entry(seq uint64) entry { return entry{seq: seq, size: h.size, mark: h.mark} }
 
 func newQueue(u uid) *queue {
-	return &queue{uid: u, facets: map[string]*facet{}, out: map[uint64]held{}}
+	q := &queue{uid: u, facets: map[string]*facet{}, out: map[uint64]held{}}
+	q.deadDue = due{kind: dueDead, queue: q, pos: -1}
+	return q
 }
 
 // queue is the queue of a uid, nil if the lane does not know it.
@@ -94,14 +101,35 @@ func (q *queue) relax() {
 // roomy is from how many tenants on a queue's memory is worth giving back.
 const roomy = 1 << 12
 
-// enterRing puts a facet that has something waiting into the ring, once, and
+// arrive counts a message that waits from now on; call it before it is added.
+func (q *queue) arrive(f *facet) {
+	if f.waiting() == 0 {
+		q.tenants++
+	}
+	q.ready++
+}
+
+// depart counts a message that waits no more; call it after it was taken.
+func (q *queue) depart(f *facet) {
+	if f.waiting() == 0 {
+		q.tenants--
+	}
+	q.ready--
+}
+
+// enterRing puts a facet that has something to lease into the ring, once, and
 // wakes who waits for the queue.
 func (l *lane) enterRing(g *group, q *queue, f *facet) {
-	if f.inRing {
+	if f.inRing || !f.eligible(q) {
 		return
 	}
 	f.inRing = true
 	q.ring.push(f)
+	l.wakeQueue(g, q)
+}
+
+// wakeQueue tells who waits for the queue that there is something.
+func (l *lane) wakeQueue(g *group, q *queue) {
 	if q.wanted {
 		q.wanted = false
 		g.hint(millrace.Hint{Kind: millrace.HintQueue, Lane: l.no, Queue: q.uid.String()})
@@ -152,7 +180,7 @@ func (e *Engine) Stats(ctx context.Context, lane int, queue string) (millrace.Qu
 func (q *queue) stats() millrace.QueueStats {
 	s := millrace.QueueStats{
 		QueueCounts: millrace.QueueCounts{Ready: q.ready, Leased: q.leased, Delayed: q.delayed, Dead: q.dead},
-		Tenants:     int64(q.ring.size), Dropped: q.dropped, Acked: q.acked, Spent: q.spent,
+		Tenants:     q.tenants, Dropped: q.dropped, Acked: q.acked, Spent: q.spent,
 	}
 	if minute, ok := q.ages.oldest(); ok {
 		s.Oldest = milli(minute * 60000)

@@ -55,23 +55,33 @@ func (m *meta) decode(b []byte) error {
 type stamp struct {
 	seq, prev uint64
 	sinks     uint32
+	due       int64 // of a delayed event, which has nothing else
+}
+
+// answer is the stamp as it is given.
+func (s stamp) answer(duplicate bool) millrace.Stamp {
+	if s.due != 0 {
+		return millrace.Stamp{DueAt: milli(s.due), Duplicate: duplicate}
+	}
+	return millrace.Stamp{Seq: s.seq, Prev: s.prev, Sinks: int(s.sinks), Duplicate: duplicate}
 }
 
 func (s stamp) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, s.seq)
 	b = binary.AppendUvarint(b, s.prev)
-	return binary.AppendUvarint(b, uint64(s.sinks))
+	b = binary.AppendUvarint(b, uint64(s.sinks))
+	return binary.AppendVarint(b, s.due)
 }
 
 func decodeStamp(b []byte) (stamp, error) {
 	r := reader{rest: b}
-	s := stamp{seq: r.uvarint(), prev: r.uvarint(), sinks: uint32(r.uvarint())}
+	s := stamp{seq: r.uvarint(), prev: r.uvarint(), sinks: uint32(r.uvarint()), due: r.varint()}
 	return s, r.err("a remembered id")
 }
 
 // entry is a message that waits: what the index keeps of it.
 type entry struct {
-	seq  uint64
+	seq  uint64 // of the lane: the message's name, and the event's own seq unless it was injected
 	size uint32 // of the body
 	mark uint32 // attempts so far, and in the lowest bit whether other queues hold the body too
 }
@@ -100,12 +110,22 @@ func decodeEntry(seq uint64, b []byte) (entry, error) {
 
 // body is an event as it is stored.
 type body struct {
+	seq      uint64 // of an injected event; 0 if it is the message's name
 	prev     uint64
 	recorded int64
 	blob     []byte
 }
 
+// seqOf is the event's own seq, in a message of that name.
+func (y body) seqOf(name uint64) uint64 {
+	if y.seq != 0 {
+		return y.seq
+	}
+	return name
+}
+
 func (y body) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, y.seq)
 	b = binary.AppendUvarint(b, y.prev)
 	b = binary.AppendVarint(b, y.recorded)
 	return append(b, y.blob...)
@@ -113,7 +133,7 @@ func (y body) append(b []byte) []byte {
 
 func decodeBody(b []byte) (body, error) {
 	r := reader{rest: b}
-	y := body{prev: r.uvarint(), recorded: r.varint()}
+	y := body{seq: r.uvarint(), prev: r.uvarint(), recorded: r.varint()}
 	y.blob = r.rest
 	return y, r.err("a body")
 }
@@ -122,6 +142,7 @@ func decodeBody(b []byte) (body, error) {
 type leaseRecord struct {
 	deadline int64
 	token    millrace.Token
+	consumer string
 	items    []leaseItem
 }
 
@@ -136,6 +157,7 @@ type leaseItem struct {
 func (l *leaseRecord) append(b []byte) []byte {
 	b = binary.AppendVarint(b, l.deadline)
 	b = append(b, l.token[:]...)
+	b = appendText(b, l.consumer)
 	b = binary.AppendUvarint(b, uint64(len(l.items)))
 	for _, it := range l.items {
 		b = appendText(b, it.tenant)
@@ -149,6 +171,7 @@ func decodeLease(b []byte) (leaseRecord, error) {
 	r := reader{rest: b}
 	l := leaseRecord{deadline: r.varint()}
 	copy(l.token[:], r.take(len(l.token)))
+	l.consumer = r.text()
 	n := r.uvarint()
 	for ; n > 0 && !r.bad; n-- {
 		l.items = append(l.items, leaseItem{tenant: r.text(), seq: r.uvarint(), attempt: int(r.uvarint())})
@@ -181,29 +204,33 @@ const (
 // deadRecord is a dead letter.
 type deadRecord struct {
 	tenant string
+	key    uint64 // of an ordered queue's message that has one
 	mark   uint32
 	size   uint32
 	reason byte
 	at     int64
+	due    int64 // when its retention ends; 0 for never
 	err    string
 }
 
 func (d *deadRecord) append(b []byte) []byte {
 	b = appendText(b, d.tenant)
+	b = binary.AppendUvarint(b, d.key)
 	b = binary.AppendUvarint(b, uint64(d.mark))
 	b = binary.AppendUvarint(b, uint64(d.size))
 	b = append(b, d.reason)
 	b = binary.AppendVarint(b, d.at)
+	b = binary.AppendVarint(b, d.due)
 	return appendText(b, d.err)
 }
 
 func decodeDead(b []byte) (deadRecord, error) {
 	r := reader{rest: b}
-	d := deadRecord{tenant: r.text(), mark: uint32(r.uvarint()), size: uint32(r.uvarint())}
+	d := deadRecord{tenant: r.text(), key: r.uvarint(), mark: uint32(r.uvarint()), size: uint32(r.uvarint())}
 	if c := r.take(1); len(c) == 1 {
 		d.reason = c[0]
 	}
-	d.at, d.err = r.varint(), r.text()
+	d.at, d.due, d.err = r.varint(), r.varint(), r.text()
 	return d, r.err("a dead letter")
 }
 

@@ -3,9 +3,12 @@ package embedded
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/millrace-dev/millrace"
 )
 
 // scan calls f with each record whose key begins with prefix, in order; key
@@ -32,12 +35,14 @@ func scan(db *pebble.DB, prefix []byte, f func(key, value []byte) error) error {
 // messages by their keys alone.
 func (l *lane) load(db *pebble.DB) error {
 	for _, step := range []func(*pebble.DB) error{
-		l.loadMeta, l.loadQueues, l.loadTopics, l.loadLeases, l.loadDelayed, l.loadDead, l.loadMessages,
+		l.loadMeta, l.loadQueues, l.loadTenants, l.loadTopics, l.loadHeld, l.loadLeases, l.loadDelayed, l.loadDead,
+		l.loadMessages, l.loadLines,
 	} {
 		if err := step(db); err != nil {
 			return fmt.Errorf("load lane %d: %w", l.no, err)
 		}
 	}
+	l.endClaims()
 	l.startRings()
 	return nil
 }
@@ -50,14 +55,11 @@ func (l *lane) loadMeta(db *pebble.DB) error {
 
 func (l *lane) loadQueues(db *pebble.DB) error {
 	err := scan(db, laneKey(nil, kindSettings, l.no), func(key, value []byte) error {
-		var version, attempts int64
-		if err := decodeNumbers(value, "a queue's settings", &version, &attempts); err != nil {
-			return err
-		}
 		q := newQueue(keyQueue(key))
-		q.version, q.maxAttempts = uint64(version), int(attempts)
 		l.queues[q.uid] = q
-		return nil
+		var err error
+		q.settings, err = decodeSettings(value)
+		return err
 	})
 	if err != nil {
 		return err
@@ -73,6 +75,21 @@ func (l *lane) loadQueues(db *pebble.DB) error {
 	}
 	return scan(db, laneKey(nil, kindRemoved, l.no), func(key, value []byte) error {
 		l.removed[keyQueue(key)] = string(value) == unswept
+		return nil
+	})
+}
+
+func (l *lane) loadTenants(db *pebble.DB) error {
+	return scan(db, laneKey(nil, kindTenant, l.no), func(key, value []byte) error {
+		q := l.queues[keyQueue(key)]
+		if q == nil {
+			return nil
+		}
+		var weight, limit int64
+		if err := decodeNumbers(value, "a tenant's settings", &weight, &limit); err != nil {
+			return err
+		}
+		q.facet(string(key[10:])).settings = &millrace.TenantSettings{Weight: int(weight), Limit: int(limit)}
 		return nil
 	})
 }
@@ -97,7 +114,7 @@ func (l *lane) loadLeases(db *pebble.DB) error {
 		if err != nil {
 			return err
 		}
-		ls := l.newLease(q, r.token, r.deadline, len(r.items))
+		ls := l.newLease(q, r.token, r.deadline, r.consumer, len(r.items))
 		ls.left, ls.no = 0, lastNumber(key)
 		l.leases = max(l.leases-1, ls.no)
 		for i, it := range r.items {
@@ -119,15 +136,28 @@ func (l *lane) loadDelayed(db *pebble.DB) error {
 			return err
 		}
 		seq := lastNumber(key)
-		q.out[seq] = held{due: &due{at: d.due, queue: q, seq: seq}, state: stateDelayed}
+		q.out[seq] = held{due: &due{kind: dueRetry, at: d.due, queue: q, seq: seq}, state: stateDelayed}
 		return nil
 	})
 }
 
 func (l *lane) loadDead(db *pebble.DB) error {
-	return scan(db, laneKey(nil, kindDead, l.no), func(key, _ []byte) error {
-		if q := l.queues[keyQueue(key)]; q != nil {
-			q.dead++
+	err := scan(db, laneKey(nil, kindDead, l.no), func(key, value []byte) error {
+		q := l.queues[keyQueue(key)]
+		if q == nil {
+			return nil
+		}
+		d, err := decodeDead(value)
+		q.facet(d.tenant).dead++
+		q.dead++
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return scan(db, laneKey(nil, kindDeadDue, l.no), func(key, _ []byte) error {
+		if q := l.queues[keyQueue(key)]; q != nil && q.deadDue.pos < 0 { // the first is the earliest
+			l.agenda.move(&q.deadDue, dueOf(key))
 		}
 		return nil
 	})
@@ -164,10 +194,7 @@ func (l *lane) loadMessages(db *pebble.DB) error {
 		}
 		valid = it.Next()
 	}
-	if err := it.Error(); err != nil {
-		return err
-	}
-	return l.endClaims()
+	return it.Error()
 }
 
 func (l *lane) loadMessage(it *pebble.Iterator, q *queue, f *facet, seq uint64) error {
@@ -178,12 +205,12 @@ func (l *lane) loadMessage(it *pebble.Iterator, q *queue, f *facet, seq uint64) 
 			if err != nil {
 				return err
 			}
-			if l.resume(q, f, h, e) {
+			if l.resume(q, f, h, e, nil) {
 				return nil
 			}
 		}
 	}
-	q.ready++
+	q.arrive(f)
 	if f.gap > 0 || f.head.len() == headLen {
 		f.gap++
 		return nil
@@ -198,21 +225,23 @@ func (l *lane) loadMessage(it *pebble.Iterator, q *queue, f *facet, seq uint64) 
 }
 
 // resume takes up a lease or a delay of a message, unless it is over.
-func (l *lane) resume(q *queue, f *facet, h held, e entry) bool {
+func (l *lane) resume(q *queue, f *facet, h held, e entry, at *place) bool {
 	if h.state == stateLeased && h.mark>>1 != e.mark>>1 {
 		delete(q.out, e.seq)
 		return false
 	}
-	h.facet, h.mark, h.size = f, e.mark, e.size
-	f.held++
+	h.facet, h.place, h.mark, h.size = f, at, e.mark, e.size
 	if h.state == stateLeased {
 		q.leased++
+		f.leased++
 		if h.lease.left == 0 {
 			l.agenda.push(&h.lease.due)
+			q.noteConsumer(h.lease)
 		}
 		h.lease.left++
 	} else {
 		q.delayed++
+		f.delayed++
 		l.agenda.push(h.due)
 	}
 	q.out[e.seq] = h
@@ -220,7 +249,7 @@ func (l *lane) resume(q *queue, f *facet, h held, e entry) bool {
 }
 
 // endClaims drops the claims on messages that are not there any more.
-func (l *lane) endClaims() error {
+func (l *lane) endClaims() {
 	for _, q := range l.queues {
 		for seq, h := range q.out {
 			if h.facet == nil {
@@ -228,7 +257,69 @@ func (l *lane) endClaims() error {
 			}
 		}
 	}
-	return nil
+}
+
+// loadLines rebuilds the lines of ordered queues: of each key the front and a count.
+func (l *lane) loadLines(db *pebble.DB) error {
+	return scan(db, laneKey(nil, kindLine, l.no), func(key, value []byte) error {
+		u, tenant, at, ok := splitLineKey(key)
+		if !ok {
+			return errIndex("the key of a message in a line is malformed")
+		}
+		q := l.queues[u]
+		if q == nil {
+			return nil // swept some day
+		}
+		e, err := decodeLined(value)
+		if err != nil {
+			return err
+		}
+		f := q.facets[string(tenant)]
+		if f == nil {
+			f = q.facet(string(tenant))
+		}
+		l.loadLined(q, f, e.entry, at)
+		return nil
+	})
+}
+
+// loadLined adds the next message of a line: they come by their positions.
+func (l *lane) loadLined(q *queue, f *facet, e entry, at place) {
+	q.ages.add(l.minute(e.seq))
+	s := f.allLines()
+	n, there := s.keys[at.key]
+	if !there {
+		n.low = at.pos
+	}
+	if h, ok := q.out[e.seq]; ok && l.resume(q, f, h, e, &at) {
+		if there && !n.busy { // others have cut in before what blocks the line
+			s.free--
+			n.behind++
+		}
+		n.busy = true
+		s.keys[at.key] = n
+		return
+	}
+	q.arrive(f)
+	s.waiting++
+	if !there {
+		s.show(at.key, n, e)
+		return
+	}
+	n.behind++
+	s.keys[at.key] = n
+}
+
+// lowest is the lowest name that a facet with a full head can give out.
+func (f *facet) lowest() uint64 {
+	least := uint64(math.MaxUint64)
+	if f.head.len() > 0 {
+		least = f.head.front().seq
+	}
+	if f.lines != nil && f.lines.free > 0 {
+		least = min(least, f.lines.first().seq)
+	}
+	return least
 }
 
 // startRings gives every tenant that waits its place, the one that waits
@@ -237,12 +328,12 @@ func (l *lane) startRings() {
 	for _, q := range l.queues {
 		list := make([]*facet, 0, len(q.facets))
 		for _, f := range q.facets {
-			if f.waiting() > 0 {
+			if f.eligible(q) {
 				list = append(list, f)
 			}
 		}
 		slices.SortFunc(list, func(a, b *facet) int {
-			return cmp.Or(cmp.Compare(a.head.front().seq, b.head.front().seq), cmp.Compare(a.tenant, b.tenant))
+			return cmp.Or(cmp.Compare(a.lowest(), b.lowest()), cmp.Compare(a.tenant, b.tenant))
 		})
 		for _, f := range list {
 			f.inRing = true

@@ -198,13 +198,38 @@ func (l *lane) define(g *group, u uid, s millrace.QueueSettings) {
 	if q == nil {
 		q = newQueue(u)
 		l.queues[u] = q
-	} else if q.version > s.Version || q.version == s.Version && q.maxAttempts == s.MaxAttempts {
+	} else {
+		s.Ordered = q.settings.Ordered
+	}
+	s.UID, s.BlockDelay, s.DeadRetention = "", whole(s.BlockDelay), whole(s.DeadRetention)
+	before := q.settings
+	if before.Version > s.Version || before == s {
 		return
 	}
-	q.version, q.maxAttempts = s.Version, s.MaxAttempts
+	q.settings = s
 	g.key = queueKey(g.key[:0], kindSettings, l.no, u)
-	g.val = appendNumbers(g.val[:0], int64(q.version), int64(q.maxAttempts))
+	g.val = appendSettings(g.val[:0], &s)
 	g.set()
+	if before.TenantLimit != s.TenantLimit {
+		l.enterAll(g, q)
+	}
+	if before.Paused && !s.Paused && q.ring.size > 0 {
+		l.wakeQueue(g, q)
+	}
+}
+
+// enterAll puts those into the ring that a changed setting lets in.
+func (l *lane) enterAll(g *group, q *queue) {
+	var list []*facet
+	for _, f := range q.facets {
+		if !f.inRing && f.eligible(q) {
+			list = append(list, f)
+		}
+	}
+	slices.SortFunc(list, func(a, b *facet) int { return cmp.Compare(a.tenant, b.tenant) })
+	for _, f := range list {
+		l.enterRing(g, q, f)
+	}
 }
 
 // remove makes a queue unknown to the lane for ever; what it holds waits for the sweep.

@@ -21,11 +21,11 @@ func (e *Engine) Settle(ctx context.Context, no int, s millrace.Settle) (millrac
 			}
 			switch s.Verb {
 			case millrace.Ack:
-				w.ack(item.Seq)
+				w.ack(item.Name)
 			case millrace.Retry:
-				w.retry(item.Seq, item)
+				w.retry(item.Name, item)
 			case millrace.Bury:
-				w.bury(item.Seq, deadBuried, item.Error)
+				w.bury(item.Name, deadBuried, item.Error)
 			}
 		}
 		w.end()
@@ -36,7 +36,7 @@ func (e *Engine) Settle(ctx context.Context, no int, s millrace.Settle) (millrac
 	return out, err
 }
 
-// settling is a step that ends leases.
+// settling is a step that ends messages or leases.
 type settling struct {
 	lane  *lane
 	queue *queue
@@ -44,43 +44,97 @@ type settling struct {
 	now   int64
 	freed []uint64 // bodies that nobody holds any more
 	dead  int      // messages whose attempts were spent
+	lines lineReader
 }
 
 // end finishes the step outside the index.
-func (w *settling) end() { w.lane.cache.drop(w.freed) }
+func (w *settling) end() {
+	w.lines.close()
+	w.lane.cache.drop(w.freed)
+}
 
 // unlease takes a message out of its lease.
 func (w *settling) unlease(seq uint64) held {
 	h := w.queue.out[seq]
 	w.lane.leaveLease(w.group, w.queue, h.lease)
 	w.queue.leased--
+	h.facet.leased--
 	h.lease = nil
 	return h
 }
 
 func (w *settling) ack(seq uint64) {
 	h := w.unlease(seq)
-	w.erase(seq, h)
-	w.release(h.entry(seq))
+	w.acked(h.entry(seq), h.facet, h.place)
+}
+
+// acked lets a message go for good.
+func (w *settling) acked(e entry, f *facet, at *place) {
+	w.erase(e.seq, f, at)
+	w.release(e)
 	w.queue.acked++
 	w.lane.change(w.queue)
 }
 
-// erase removes a message's record, and the message from its facet.
-func (w *settling) erase(seq uint64, h held) {
+// drop lets a message go that nobody has settled.
+func (w *settling) drop(e entry, f *facet, at *place) {
+	w.erase(e.seq, f, at)
+	w.release(e)
+	w.countDropped()
+}
+
+func (w *settling) countDropped() {
+	w.queue.dropped++
+	w.lane.meta.dropped++
+	w.lane.dirty = true
+	w.lane.change(w.queue)
+}
+
+// erase removes the record of a message that does not wait, and goes on to the
+// next of its key.
+func (w *settling) erase(seq uint64, f *facet, at *place) {
+	q, l := w.queue, w.lane
+	w.eraseRecord(seq, f, at)
+	if at != nil {
+		l.advance(q, f, *at, &w.lines)
+	}
+	l.enterRing(w.group, q, f)
+	q.forget(f)
+}
+
+// eraseRecord removes the record of a message alone.
+func (w *settling) eraseRecord(seq uint64, f *facet, at *place) {
 	q, g, l := w.queue, w.group, w.lane
-	g.key = messageKey(g.key[:0], l.no, q.uid, h.facet.tenant, seq)
+	l.messageRecord(g, q, f, seq, at)
 	g.del()
-	if seq > h.facet.next {
+	if at == nil && seq > f.next {
 		// A refill may come by before the disk knows.
-		q.out[seq] = held{state: stateGone}
+		q.out[seq] = held{state: stateGone, mark: uint32(g.no)}
 		g.gone = append(g.gone, goneFrom{q, seq})
 	} else {
 		delete(q.out, seq)
 	}
 	q.ages.remove(l.minute(seq))
-	h.facet.held--
-	q.forget(h.facet)
+}
+
+// messageRecord makes the group's key that of a message's own record.
+func (l *lane) messageRecord(g *group, q *queue, f *facet, seq uint64, at *place) {
+	if at == nil {
+		g.key = messageKey(g.key[:0], l.no, q.uid, f.tenant, seq)
+	} else {
+		g.key = lineKey(g.key[:0], l.no, q.uid, f.tenant, *at)
+	}
+}
+
+// writeMessage writes a message's own record.
+func (l *lane) writeMessage(g *group, q *queue, f *facet, e entry, at *place) {
+	l.messageRecord(g, q, f, e.seq, at)
+	if at == nil {
+		g.val = e.append(g.val[:0])
+	} else {
+		g.val = lined{e}.append(g.val[:0])
+	}
+	g.set()
 }
 
 // release frees a message's body, or its share in it.
@@ -110,70 +164,94 @@ func (l *lane) release(g *group, e entry, freed []uint64) []uint64 {
 // retry ends an attempt: the message goes back to its facet, now or later, or
 // to the dead letters when its attempts are spent.
 func (w *settling) retry(seq uint64, item millrace.SettleItem) {
-	if w.spent(seq) {
+	if w.spent(seq) && !w.queue.settings.Block {
 		w.bury(seq, deadAttempts, item.Error)
 		w.dead++
 		return
 	}
+	w.goBack(seq, wholeMilli(item.Delay))
+}
+
+// expire ends an attempt whose lease has ended, and reports whether it was the
+// message's last.
+func (w *settling) expire(seq uint64) (dead bool) {
+	s := &w.queue.settings
+	switch spent := w.spent(seq); {
+	case spent && !s.Block:
+		w.bury(seq, deadAttempts, "the lease ended")
+		return true
+	case spent:
+		w.goBack(seq, s.BlockDelay.Milliseconds())
+	default:
+		w.goBack(seq, 0)
+	}
+	return false
+}
+
+// goBack returns a leased message to its facet, at once or after a delay.
+func (w *settling) goBack(seq uint64, delay int64) {
 	h := w.countAttempt(seq)
-	if item.Delay <= 0 {
-		w.lane.comeBack(w.group, w.queue, h, seq)
+	q, g, l := w.queue, w.group, w.lane
+	if delay <= 0 {
+		l.comeBack(g, q, h, seq)
 		return
 	}
-	q, g, l := w.queue, w.group, w.lane
 	h.state = stateDelayed
-	h.due = &due{at: w.now + wholeMilli(item.Delay), queue: q, seq: seq}
+	h.due = &due{kind: dueRetry, at: w.now + delay, queue: q, seq: seq}
 	q.out[seq] = h
 	q.delayed++
+	h.facet.delayed++
 	l.agenda.push(h.due)
 	g.key = queueSeqKey(g.key[:0], kindDelayed, l.no, q.uid, seq)
 	g.val = delayedRecord{due: h.due.at, tenant: h.facet.tenant}.append(g.val[:0])
 	g.set()
+	l.enterRing(g, q, h.facet) // it may have been at its limit
 }
 
 // spent reports whether a leased message is on its last attempt.
 func (w *settling) spent(seq uint64) bool {
 	attempt := w.queue.out[seq].entry(seq).attempts() + 1
-	return w.queue.maxAttempts > 0 && attempt >= w.queue.maxAttempts
+	most := w.queue.settings.MaxAttempts
+	return most > 0 && attempt >= most
 }
 
 // countAttempt takes a message out of its lease and writes that it was tried once more.
 func (w *settling) countAttempt(seq uint64) held {
 	h := w.unlease(seq)
 	h.mark += 2
-	g := w.group
-	g.key = messageKey(g.key[:0], w.lane.no, w.queue.uid, h.facet.tenant, seq)
-	g.val = h.entry(seq).append(g.val[:0])
-	g.set()
+	w.lane.writeMessage(w.group, w.queue, h.facet, h.entry(seq), h.place)
 	return h
 }
 
 // comeBack puts a message that was leased or delayed back into its facet.
 func (l *lane) comeBack(g *group, q *queue, h held, seq uint64) {
 	f := h.facet
-	f.held--
-	f.back.push(h.entry(seq))
-	if seq > f.next {
-		q.out[seq] = held{state: stateReturned}
+	q.arrive(f)
+	if h.place != nil {
+		l.backToLine(g, q, h, seq)
 	} else {
-		delete(q.out, seq)
+		l.backToFacet(q, f, h.entry(seq))
 	}
-	q.ready++
 	l.enterRing(g, q, f)
 }
 
-// bury moves a leased message to the dead letters.
-func (w *settling) bury(seq uint64, reason byte, why string) {
-	h := w.unlease(seq)
-	q, g := w.queue, w.group
-	w.erase(seq, h)
-	d := deadRecord{tenant: h.facet.tenant, mark: h.mark + 2, size: h.size, reason: reason, at: w.now, err: cut(why)}
-	g.key = queueSeqKey(g.key[:0], kindDead, w.lane.no, q.uid, seq)
-	g.val = d.append(g.val[:0])
-	g.set()
-	q.dead++
-	q.spent++
-	w.lane.change(q)
+// backToFacet puts a message back to its old place in the facet.
+func (l *lane) backToFacet(q *queue, f *facet, e entry) {
+	f.back.push(e)
+	if e.seq > f.next {
+		q.out[e.seq] = held{state: stateReturned}
+	} else {
+		delete(q.out, e.seq)
+	}
 }
 
-func cut(s string) string { return s[:min(len(s), millrace.MaxErrorLen)] }
+// backToLine puts what blocked its key to the front again.
+func (l *lane) backToLine(g *group, q *queue, h held, seq uint64) {
+	delete(q.out, seq)
+	at := h.facet.lines.comeBack(*h.place, h.entry(seq))
+	if at != *h.place {
+		l.messageRecord(g, q, h.facet, seq, h.place)
+		g.del()
+		l.writeMessage(g, q, h.facet, h.entry(seq), &at)
+	}
+}

@@ -14,56 +14,90 @@ func (e *Engine) Step(ctx context.Context, lane int, now time.Time, most int) (m
 		return millrace.Stepped{}, err
 	}
 	defer e.leave()
-	var out millrace.Stepped
-	err = l.transition(ctx, now, func(g *group, now int64) error {
-		out = l.step(g, now, most)
-		return nil
-	})
-	return out, err
+	s := stepping{lane: l, most: most}
+	if err := l.transition(ctx, now, s.run); err != nil {
+		return millrace.Stepped{}, err
+	}
+	if s.out.Events, err = l.readHeld(s.events); err != nil {
+		return millrace.Stepped{}, e.readFailed(err)
+	}
+	return s.out, nil
 }
 
-func (l *lane) step(g *group, now int64, most int) millrace.Stepped {
-	var out millrace.Stepped
+// stepping is one step of a lane.
+type stepping struct {
+	lane   *lane
+	group  *group
+	now    int64
+	most   int
+	bytes  int64 // of the events
+	events []*heldEvent
+	out    millrace.Stepped
+}
+
+func (s *stepping) done() int {
+	return s.out.Expired + s.out.Returned + s.out.Forgotten + len(s.events)
+}
+
+func (s *stepping) run(g *group, now int64) error {
+	s.group, s.now = g, now
+	l := s.lane
 	for {
 		d := l.agenda.first()
 		if d == nil || d.at > now {
 			break
 		}
-		if out.Expired+out.Returned >= most {
-			out.More = true
+		if s.done() >= s.most || !s.one(d) {
+			s.out.More = true
 			break
 		}
-		if d.lease != nil {
-			l.expire(g, d.lease, now, most, &out)
-		} else {
-			l.wake(g, d)
-			out.Returned++
-		}
 	}
-	out.Due = l.agenda.until(now)
-	return out
+	s.out.Due = l.agenda.until(now)
+	return nil
+}
+
+// one does what is due first. It reports whether there was room for it.
+func (s *stepping) one(d *due) bool {
+	l := s.lane
+	switch d.kind {
+	case dueLease:
+		s.expire(d.lease)
+	case dueRetry:
+		l.wake(s.group, d)
+		s.out.Returned++
+	case dueDead:
+		s.out.Forgotten += l.forgetDead(s.group, d.queue, s.now, d.at, s.most-s.done())
+	case dueEvent:
+		return s.handOut(l.held[d.seq])
+	}
+	return true
 }
 
 // expire returns what is still leased under a lease that has ended, in the
 // order it was given, as far as the step's bound allows.
-func (l *lane) expire(g *group, ls *lease, now int64, most int, out *millrace.Stepped) {
-	q := ls.due.queue
-	w := settling{lane: l, queue: q, group: g, now: now}
-	for ls.left > 0 && out.Expired+out.Returned < most {
+func (s *stepping) expire(ls *lease) {
+	w := settling{lane: s.lane, queue: ls.due.queue, group: s.group, now: s.now}
+	expired, dead := w.expireUnder(ls, s.most-s.done())
+	s.out.Expired += expired
+	s.out.Dead += dead
+	w.end()
+}
+
+// expireUnder ends up to most messages of a lease, in the order they joined it.
+func (w *settling) expireUnder(ls *lease, most int) (expired, dead int) {
+	q := w.queue
+	for ls.left > 0 && expired < most {
 		seq := ls.seqs[ls.done]
 		ls.done++
 		if h := q.out[seq]; h.state != stateLeased || h.lease != ls {
 			continue
 		}
-		out.Expired++
-		if w.spent(seq) {
-			w.bury(seq, deadAttempts, "the lease ended")
-			out.Dead++
-			continue
+		expired++
+		if w.expire(seq) {
+			dead++
 		}
-		l.comeBack(g, q, w.countAttempt(seq), seq)
 	}
-	w.end()
+	return expired, dead
 }
 
 // wake returns a message whose delay is over.
@@ -73,6 +107,7 @@ func (l *lane) wake(g *group, d *due) {
 	l.agenda.remove(d)
 	h.due = nil
 	q.delayed--
+	h.facet.delayed--
 	g.key = queueSeqKey(g.key[:0], kindDelayed, l.no, q.uid, d.seq)
 	g.del()
 	l.comeBack(g, q, h, d.seq)

@@ -83,13 +83,16 @@ func (l *lane) nextTrash() (uid, bool) {
 	return 0, false
 }
 
+// sweptKinds are the records of messages, in the order they are swept in.
+var sweptKinds = []byte{kindMessage, kindLine, kindDead}
+
 // readSwept reads up to most messages of a removed queue, then its dead letters.
 func (l *lane) readSwept(u uid, most int) ([]swept, error) {
 	var list []swept
 	s := &l.sweep
-	for _, kind := range []byte{kindMessage, kindDead} {
+	for i, kind := range sweptKinds {
 		prefix := queueKey(nil, kind, l.no, u)
-		if s.from != nil && s.from[0] == kindDead && kind == kindMessage {
+		if s.from != nil && slices.Index(sweptKinds, s.from[0]) > i {
 			continue
 		}
 		lower := prefix
@@ -127,8 +130,13 @@ func sweptAt(it *pebble.Iterator, kind byte) (swept, error) {
 	if err != nil {
 		return x, err
 	}
-	if kind == kindMessage {
+	switch kind {
+	case kindMessage:
 		x.entry, err = decodeEntry(lastNumber(x.key), value)
+		return x, err
+	case kindLine:
+		e, err := decodeLined(value)
+		x.entry = e.entry
 		return x, err
 	}
 	d, err := decodeDead(value)
@@ -151,7 +159,7 @@ func (l *lane) erase(g *group, list []swept) {
 
 // endTrash removes the rest of a queue of which no message is left.
 func (l *lane) endTrash(g *group, u uid) {
-	for _, kind := range []byte{kindLease, kindDelayed} {
+	for _, kind := range []byte{kindLease, kindDelayed, kindTenant, kindDeadOf, kindDeadDue} {
 		prefix := queueKey(nil, kind, l.no, u)
 		g.delRange(prefix, after(prefix))
 	}

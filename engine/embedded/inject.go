@@ -1,0 +1,38 @@
+package embedded
+
+import (
+	"context"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// Inject puts events that were stamped before into one queue, each under a
+// name of the lane.
+func (e *Engine) Inject(ctx context.Context, no int, in millrace.Inject) error {
+	size := 0
+	for i := range in.Events {
+		size += len(in.Events[i].Body)
+	}
+	if err := e.space.refusal(size); err != nil {
+		return err
+	}
+	return e.onQueue(ctx, no, in.Queue, in.Now, func(l *lane, q *queue, g *group, now int64) error {
+		names, kept := make([]uint64, len(in.Events)), make([]body, len(in.Events))
+		for i := range in.Events {
+			names[i], kept[i] = l.inject(g, q, now, &in.Events[i])
+		}
+		l.cache.add(names, kept, l.appliedSeq)
+		return nil
+	})
+}
+
+func (l *lane) inject(g *group, q *queue, now int64, ev *millrace.InjectEvent) (uint64, body) {
+	name := l.nextSeq(g, now)
+	b := body{prev: ev.Prev, recorded: ev.RecordedAt.UnixMilli(), blob: ev.Body}
+	if ev.Seq != name {
+		b.seq = ev.Seq
+	}
+	l.storeBody(g, name, b, 1)
+	l.append(g, q, ev.Tenant, ev.Key, entry{seq: name, size: uint32(len(ev.Body))})
+	return name, b
+}

@@ -1,0 +1,245 @@
+package embedded
+
+import (
+	"github.com/cespare/xxhash/v2"
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// lines are the keys of one tenant in an ordered queue. Each has a line of
+// messages. Of a line that is not blocked the front is in memory; the others
+// lie on disk, counted, and are read when the line advances. A message without
+// a key is in no line but in the facet itself.
+type lines struct {
+	keys    map[uint64]line
+	fronts  fronts // of lines that are not blocked; some may be stale
+	free    int    // lines that are not blocked
+	waiting int64
+}
+
+// line is one key with anything waiting, leased or delayed.
+type line struct {
+	front  uint64 // name of the front, unless blocked
+	low    uint64 // the lowest position of all that is in the line or leased or delayed
+	behind uint32 // how many wait behind the front, or behind what blocks
+	busy   bool   // blocked: one of its messages is leased or delayed
+}
+
+// front is the first message of a line.
+type front struct {
+	entry
+	key uint64
+}
+
+// hashKey is the key of a line, never 0.
+func hashKey(key string) uint64 { return max(1, xxhash.Sum64String(key)) }
+
+func (f *facet) allLines() *lines {
+	if f.lines == nil {
+		f.lines = &lines{keys: map[uint64]line{}}
+	}
+	return f.lines
+}
+
+// join appends a new message to the end of its key's line and returns its place.
+func (s *lines) join(key uint64, e entry) place {
+	n, there := s.keys[key]
+	s.waiting++
+	if there {
+		n.behind++
+		s.keys[key] = n
+	} else {
+		s.show(key, line{low: e.seq}, e)
+	}
+	return place{key, e.seq}
+}
+
+// cutIn puts a message before all others of its line, after what blocks it, and
+// returns its place.
+func (s *lines) cutIn(key uint64, e entry) place {
+	n, there := s.keys[key]
+	s.waiting++
+	if !there {
+		s.show(key, line{low: e.seq}, e)
+		return place{key, e.seq}
+	}
+	n.low--
+	n.behind++
+	if n.busy {
+		s.keys[key] = n
+	} else {
+		s.free--
+		s.show(key, n, e)
+	}
+	return place{key, n.low}
+}
+
+// comeBack puts what blocked a line to its front again. It returns another
+// place if others have cut in meanwhile.
+func (s *lines) comeBack(p place, e entry) place {
+	n := s.keys[p.key]
+	n.busy = false
+	if p.pos > n.low {
+		n.low--
+		p.pos = n.low
+	}
+	s.waiting++
+	s.show(p.key, n, e)
+	return p
+}
+
+// show makes a message the front of a line that is not blocked.
+func (s *lines) show(key uint64, n line, e entry) {
+	n.front = e.seq
+	s.keys[key] = n
+	s.free++
+	if len(s.fronts) > 2*s.free+64 {
+		s.dropStale()
+	}
+	s.fronts.push(front{e, key})
+}
+
+// first is the front with the lowest name; there must be one.
+func (s *lines) first() front {
+	for !s.valid(s.fronts[0]) {
+		s.fronts.pop()
+	}
+	return s.fronts[0]
+}
+
+func (s *lines) valid(x front) bool {
+	n, ok := s.keys[x.key]
+	return ok && !n.busy && n.front == x.seq
+}
+
+// take gives the first front out, which blocks its line.
+func (s *lines) take() (entry, *place) {
+	x := s.first()
+	s.fronts.pop()
+	n := s.keys[x.key]
+	n.busy = true
+	s.keys[x.key] = n
+	s.free--
+	s.waiting--
+	return x.entry, &place{x.key, n.low}
+}
+
+// dropStale forgets fronts that are none any more.
+func (s *lines) dropStale() {
+	seen := make(map[uint64]bool, s.free)
+	var kept fronts
+	for _, x := range s.fronts {
+		if s.valid(x) && !seen[x.key] {
+			seen[x.key] = true
+			kept.push(x)
+		}
+	}
+	s.fronts = kept
+}
+
+// advance goes on to the next message of a line whose front, or what blocked
+// it, is gone for good.
+func (l *lane) advance(q *queue, f *facet, p place, next *lineReader) {
+	s := f.lines
+	n := s.keys[p.key]
+	if n.behind == 0 {
+		delete(s.keys, p.key)
+		if len(s.keys) == 0 {
+			f.lines = nil
+		}
+		return
+	}
+	e, pos, err := next.after(l, q, f, p)
+	if err != nil {
+		l.engine.fail(err)
+		return
+	}
+	n.busy, n.low = false, pos
+	n.behind--
+	s.show(p.key, n, e)
+}
+
+// lineReader reads what waits behind the fronts of lines. It sees what was
+// written before its first use: a step reads no line twice.
+type lineReader struct {
+	iter *pebble.Iterator
+	key  []byte
+}
+
+func (r *lineReader) close() {
+	if r.iter != nil {
+		_ = r.iter.Close()
+		r.iter = nil
+	}
+}
+
+// after is the first message in a line but for the one at p, which is gone.
+func (r *lineReader) after(l *lane, q *queue, f *facet, p place) (entry, uint64, error) {
+	if r.iter == nil {
+		it, err := l.overlay.prefixed(queueKey(nil, kindLine, l.no, q.uid))
+		if err != nil {
+			return entry{}, 0, err
+		}
+		r.iter = it
+	}
+	r.key = lineOf(r.key[:0], l.no, q.uid, f.tenant, p.key)
+	it, prefix := r.iter, len(r.key)
+	for valid := it.SeekGE(r.key); valid; valid = it.Next() {
+		key := it.Key()
+		if len(key) != prefix+8 || string(key[:prefix]) != string(r.key) {
+			break
+		}
+		if lastNumber(key) == p.pos {
+			continue
+		}
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return entry{}, 0, err
+		}
+		e, err := decodeLined(value)
+		return e.entry, lastNumber(key), err
+	}
+	if err := it.Error(); err != nil {
+		return entry{}, 0, err
+	}
+	return entry{}, 0, errIndex("a line has fewer messages on disk than counted")
+}
+
+// fronts is a min-heap by name.
+type fronts []front
+
+func (h *fronts) push(x front) {
+	b := append(*h, x)
+	i := len(b) - 1
+	for i > 0 {
+		up := (i - 1) / 2
+		if b[up].seq <= x.seq {
+			break
+		}
+		b[i] = b[up]
+		i = up
+	}
+	b[i] = x
+	*h = b
+}
+
+func (h *fronts) pop() {
+	b := *h
+	last := b[len(b)-1]
+	b = b[:len(b)-1]
+	i := 0
+	for 2*i+1 < len(b) {
+		kid := 2*i + 1
+		if kid+1 < len(b) && b[kid+1].seq < b[kid].seq {
+			kid++
+		}
+		if b[kid].seq >= last.seq {
+			break
+		}
+		b[i] = b[kid]
+		i = kid
+	}
+	if len(b) > 0 {
+		b[i] = last
+	}
+	*h = b
+}

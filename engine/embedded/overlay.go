@@ -1,0 +1,70 @@
+package embedded
+
+import "github.com/cockroachdb/pebble/v2"
+
+// overlay is what a lane has written of the records that its transitions read
+// back and that may not be applied to the disk yet. Reading through it shows
+// the disk as it will be.
+type overlay struct {
+	db    *pebble.DB
+	batch *pebble.Batch // indexed; nil if there is nothing
+}
+
+// overlayRest is how many applied records an overlay may keep.
+const overlayRest = 1 << 12
+
+// readBack reports whether the records of a kind are read by transitions.
+func readBack(kind byte) bool {
+	switch kind {
+	case kindLine, kindDead, kindDeadOf, kindDeadDue, kindHeld, kindHeldID:
+		return true
+	}
+	return false
+}
+
+func (o *overlay) writer() *pebble.Batch {
+	if o.batch == nil {
+		o.batch = o.db.NewIndexedBatch()
+	}
+	return o.batch
+}
+
+// reader reads the disk as it will be.
+func (o *overlay) reader() pebble.Reader {
+	if o.batch == nil {
+		return o.db
+	}
+	return o.batch
+}
+
+// shrink drops what the disk has by now; open is all that it has not.
+func (o *overlay) shrink(open *pebble.Batch) {
+	switch {
+	case o.batch == nil:
+	case open == nil || open.Empty():
+		_ = o.batch.Close()
+		o.batch = nil
+	case o.batch.Count() > 2*open.Count()+overlayRest:
+		_ = o.batch.Close()
+		o.batch = o.db.NewIndexedBatch()
+		accepted(o.batch.Apply(open, nil))
+	}
+}
+
+// get returns a copy of a record, nil if it is not there.
+func (o *overlay) get(key []byte) ([]byte, error) {
+	value, closer, err := o.reader().Get(key)
+	if err == pebble.ErrNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer closer.Close()
+	return append([]byte{}, value...), nil
+}
+
+// prefixed is an iterator over the records whose keys begin with prefix.
+func (o *overlay) prefixed(prefix []byte) (*pebble.Iterator, error) {
+	return o.reader().NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+}

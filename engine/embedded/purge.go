@@ -1,0 +1,197 @@
+package embedded
+
+import (
+	"context"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// Purge removes what waits or is delayed, of one tenant or of all.
+func (e *Engine) Purge(ctx context.Context, no int, p millrace.Purge) (done, left int, err error) {
+	err = e.onQueue(ctx, no, p.Queue, p.Now, func(l *lane, q *queue, g *group, now int64) error {
+		w := settling{lane: l, queue: q, group: g, now: now}
+		defer w.end()
+		facets := q.facets
+		if p.Tenant != "" {
+			facets = map[string]*facet{}
+			if f := q.facets[p.Tenant]; f != nil {
+				facets[p.Tenant] = f
+			}
+		}
+		var err error
+		if done, err = w.purge(facets, p.Max); err != nil {
+			return e.readFailed(err)
+		}
+		left = int(q.ready + q.delayed)
+		if p.Tenant != "" {
+			left = 0
+			for _, f := range facets {
+				left = int(f.waiting()) + f.delayed
+			}
+		}
+		return nil
+	})
+	return done, left, err
+}
+
+// purge drops up to most messages of facets: the delayed ones first, because
+// they may block what waits.
+func (w *settling) purge(facets map[string]*facet, most int) (int, error) {
+	done := w.purgeDelayed(facets, min(most, delayedOf(w.queue, facets)))
+	for _, f := range facets {
+		if done >= most {
+			break
+		}
+		n, err := w.purgeWaiting(f, most-done)
+		if done += n; err != nil {
+			return done, err
+		}
+		w.queue.forget(f)
+	}
+	return done, nil
+}
+
+// delayedOf is how many messages of one facet, or of all, are delayed.
+func delayedOf(q *queue, facets map[string]*facet) int {
+	if len(facets) != 1 {
+		return int(q.delayed)
+	}
+	n := 0
+	for _, f := range facets {
+		n = f.delayed
+	}
+	return n
+}
+
+func (w *settling) purgeDelayed(facets map[string]*facet, most int) (done int) {
+	q, g, l := w.queue, w.group, w.lane
+	for seq, h := range q.out {
+		if done >= most {
+			break
+		}
+		if h.state != stateDelayed || facets[h.facet.tenant] != h.facet {
+			continue
+		}
+		l.agenda.remove(h.due)
+		g.key = queueSeqKey(g.key[:0], kindDelayed, l.no, q.uid, seq)
+		g.del()
+		q.delayed--
+		h.facet.delayed--
+		w.drop(h.entry(seq), h.facet, h.place)
+		done++
+	}
+	return done
+}
+
+// purgeWaiting drops up to most waiting messages of a facet.
+func (w *settling) purgeWaiting(f *facet, most int) (done int, err error) {
+	p := picker{lane: w.lane, queue: w.queue}
+	defer p.close()
+	for ; done < most && f.plain() > 0; done++ {
+		if f.needsDisk() {
+			if err := p.refill(f); err != nil {
+				return done, err
+			}
+		}
+		w.dropFirst(f)
+	}
+	if f.lines == nil || done == most {
+		return done, nil
+	}
+	n, err := w.purgeLines(f, most-done)
+	return done + n, err
+}
+
+// dropFirst drops the first plain message of a facet, which must be in memory.
+func (w *settling) dropFirst(f *facet) {
+	e := f.take()
+	w.queue.depart(f)
+	w.eraseRecord(e.seq, f, nil)
+	w.release(e)
+	w.countDropped()
+}
+
+// dropOldest makes room for a message that is over the queue's limit.
+func (l *lane) dropOldest(g *group, q *queue, f *facet, now int64) {
+	if f.plain() == 0 {
+		return // an ordered queue drops nothing: it would be a gap
+	}
+	w := settling{lane: l, queue: q, group: g, now: now, freed: l.freed}
+	if f.needsDisk() {
+		p := picker{lane: l, queue: q}
+		err := p.refill(f)
+		p.close()
+		if err != nil {
+			l.engine.fail(err)
+			return
+		}
+	}
+	w.dropFirst(f)
+	l.freed = w.freed
+}
+
+// purgeLines drops up to most messages that wait in a facet's lines, line by line.
+func (w *settling) purgeLines(f *facet, most int) (done int, err error) {
+	list, err := w.lane.readLines(w.queue, f, most)
+	if err != nil {
+		return 0, err
+	}
+	s := f.lines
+	for i, x := range list {
+		at := x.place
+		w.eraseRecord(x.seq, f, &at)
+		w.release(x.entry)
+		w.countDropped()
+		n := s.keys[at.key]
+		s.waiting--
+		w.queue.depart(f)
+		front := !n.busy && n.front == x.seq
+		switch {
+		case !front:
+			n.behind--
+			s.keys[at.key] = n
+		case n.behind > 0 && i+1 < len(list) && list[i+1].key == at.key:
+			// The next one goes too: it is the front until then.
+			n.behind--
+			n.front, n.low = list[i+1].seq, list[i+1].pos
+			s.keys[at.key] = n
+		default:
+			s.free--
+			w.lines.close() // it must see what was erased
+			w.lane.advance(w.queue, f, at, &w.lines)
+		}
+	}
+	return len(list), nil
+}
+
+// waiter is a message that waits in a line.
+type waiter struct {
+	entry
+	place
+}
+
+// readLines reads up to most messages that wait in a facet's lines.
+func (l *lane) readLines(q *queue, f *facet, most int) ([]waiter, error) {
+	it, err := l.overlay.prefixed(tenantKey(nil, kindLine, l.no, q.uid, f.tenant))
+	if err != nil {
+		return nil, err
+	}
+	defer it.Close()
+	var list []waiter
+	for valid := it.First(); valid && len(list) < most; valid = it.Next() {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return nil, err
+		}
+		e, err := decodeLined(value)
+		if err != nil {
+			return nil, err
+		}
+		if _, out := q.out[e.seq]; out {
+			continue
+		}
+		_, _, at, _ := splitLineKey(it.Key())
+		list = append(list, waiter{e.entry, at})
+	}
+	return list, it.Error()
+}

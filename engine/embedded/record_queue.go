@@ -1,0 +1,77 @@
+package embedded
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// settings are the settings of a queue as they are stored: durations in
+// milliseconds, switches as 0 or 1.
+func appendSettings(b []byte, s *millrace.QueueSettings) []byte {
+	return appendNumbers(b, int64(s.Version), int64(s.MaxAttempts), number(s.Block), wholeMilli(s.BlockDelay),
+		number(s.Ordered), number(s.Paused), int64(s.TenantLimit), int64(s.MaxLength), number(s.DropOldest), wholeMilli(s.DeadRetention))
+}
+
+func decodeSettings(b []byte) (millrace.QueueSettings, error) {
+	var version, attempts, block, delay, ordered, paused, limit, length, drop, retention int64
+	err := decodeNumbers(b, "a queue's settings", &version, &attempts, &block, &delay, &ordered, &paused, &limit, &length, &drop, &retention)
+	return millrace.QueueSettings{
+		Version: uint64(version), MaxAttempts: int(attempts), Block: block != 0, BlockDelay: time.Duration(delay) * time.Millisecond,
+		Ordered: ordered != 0, Paused: paused != 0, TenantLimit: int(limit), MaxLength: int(length), DropOldest: drop != 0,
+		DeadRetention: time.Duration(retention) * time.Millisecond,
+	}, err
+}
+
+func number(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// whole rounds a duration up to milliseconds.
+func whole(d time.Duration) time.Duration { return time.Duration(wholeMilli(d)) * time.Millisecond }
+
+// place is where a message of an ordered queue lies: its key, by a hash, and
+// its position in the key's line. Keys of one tenant with one hash share a line.
+type place struct{ key, pos uint64 }
+
+// lined is a message in a line, as it is stored under its place.
+type lined struct {
+	entry
+}
+
+func (e lined) append(b []byte) []byte {
+	return e.entry.append(binary.AppendUvarint(b, e.seq))
+}
+
+func decodeLined(b []byte) (lined, error) {
+	r := reader{rest: b}
+	e := lined{entry{seq: r.uvarint(), mark: uint32(r.uvarint()), size: uint32(r.uvarint())}}
+	return e, r.err("a message in a line")
+}
+
+// heldRecord is a delayed event without its body.
+type heldRecord struct {
+	due, next  int64 // when it is due, and when it is handed out next
+	size       uint32
+	remembered bool
+	digest     millrace.Digest
+	tenant, id string
+}
+
+func (h *heldRecord) append(b []byte) []byte {
+	b = appendNumbers(b, h.due, h.next, int64(h.size), number(h.remembered))
+	b = append(b, h.digest[:]...)
+	return appendText(appendText(b, h.tenant), h.id)
+}
+
+func decodeHeld(b []byte) (heldRecord, error) {
+	r := reader{rest: b}
+	h := heldRecord{due: r.varint(), next: r.varint(), size: uint32(r.varint()), remembered: r.varint() != 0}
+	copy(h.digest[:], r.take(len(h.digest)))
+	h.tenant, h.id = r.text(), r.text()
+	return h, r.err("a delayed event")
+}

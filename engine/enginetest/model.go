@@ -21,6 +21,7 @@ type Model struct {
 	nodes    map[string]millrace.Node
 	watcher  func(millrace.Hint)
 	hints    []millrace.Hint
+	served   func(*modelQueue, *modelMessage) // watches what is served, if it is set
 }
 
 // modelLane is one lane: a clock, a counter, and what it holds.

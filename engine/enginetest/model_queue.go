@@ -51,12 +51,17 @@ func (m *Model) Lease(_ context.Context, lane int, o millrace.Lease) (millrace.L
 		done.Due = before
 		return done, nil
 	}
-	q.serve(o.Max, o.MaxBytes, func(msg *modelMessage) {
+	give := func(msg *modelMessage) {
 		l.give(q, msg, o)
 		done.Messages = append(done.Messages, millrace.LeasedMessage{
 			Name: msg.name, Seq: msg.seq, Prev: msg.prev, RecordedAt: at(msg.recorded), Tenant: msg.tenant,
 			Attempt: msg.attempts, Body: slices.Clone(msg.body),
 		})
+	}
+	q.serve(o.Max, o.MaxBytes, give, func(msg *modelMessage) {
+		if m.served != nil {
+			m.served(q, msg)
+		}
 	})
 	q.wanted = len(q.ring) == 0
 	done.Tenants = len(q.ring)

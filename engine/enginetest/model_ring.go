@@ -54,8 +54,9 @@ func (q *modelQueue) count(tenant string, state modelState) int {
 	return n
 }
 
-// serve takes the next messages off the ring and gives each to take.
-func (q *modelQueue) serve(limit, bytes int, take func(*modelMessage)) {
+// serve takes the next messages off the ring and gives each to take, and to
+// after when the ring has moved on.
+func (q *modelQueue) serve(limit, bytes int, take, after func(*modelMessage)) {
 	served, size := 0, 0
 	for served < limit && len(q.ring) > 0 {
 		tenant := q.ring[0]
@@ -71,6 +72,7 @@ func (q *modelQueue) serve(limit, bytes int, take func(*modelMessage)) {
 		take(msg)
 		served++
 		q.turn(tenant)
+		after(msg)
 	}
 }
 

@@ -37,10 +37,10 @@ func runRandom(t *testing.T, c Config, runs, operations, commits, leases int) {
 	first, _ := strconv.ParseUint(os.Getenv("MILLRACE_SEED"), 10, 64)
 	for seed := first + 1; seed <= first+uint64(runs); seed++ {
 		t.Run(fmt.Sprintf("Seed%d", seed), func(t *testing.T) {
-			p := newPair(t, c, seed)
-			p.commits, p.leases = commits, leases
+			p := newPair(t, c, seed, commits, leases)
 			for range operations {
 				p.operate()
+				p.judge()
 			}
 			p.finish()
 		})
@@ -59,6 +59,7 @@ type pair struct {
 
 	commits, leases int  // messages at most
 	turnsOpen       bool // the order of the rings is open, after a reopen
+	court           *court
 }
 
 // lent is what one lease call of the pair gave.
@@ -68,7 +69,7 @@ type lent struct {
 	held
 }
 
-func newPair(t *testing.T, c Config, seed uint64) *pair {
+func newPair(t *testing.T, c Config, seed uint64, commits, leases int) *pair {
 	r := openWith(t, c, millrace.EngineOptions{DedupeWindow: 24 * time.Hour})
 	p := &pair{rig: r, model: NewModel(c.Lanes, time.Now), random: rand.New(rand.NewPCG(seed, 7))}
 	p.model.window = r.options.DedupeWindow
@@ -77,6 +78,8 @@ func newPair(t *testing.T, c Config, seed uint64) *pair {
 			t.Logf("seed %d; the last operations were:\n%s", seed, strings.Join(p.trace[max(0, len(p.trace)-25):], "\n"))
 		}
 	})
+	p.sit()
+	p.commits, p.leases = commits, leases
 	for range 2 {
 		p.addQueue()
 	}

@@ -49,6 +49,10 @@ func (p *pair) someDead(lane int) millrace.DeadOf {
 
 func (p *pair) redriveSome(lane int) {
 	d := p.someDead(lane)
+	dead, _ := p.model.lanes[lane].queues[d.Queue].selected(d)
+	for _, msg := range dead {
+		p.court.redriven[msg.name] = true
+	}
 	both(p, fmt.Sprintf("redrive in %d: %+v", lane, d), func(e millrace.Engine) (counted, error) {
 		done, left, err := e.Redrive(p.ctx(), lane, d)
 		return counted{done, left}, err

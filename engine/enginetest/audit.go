@@ -26,6 +26,7 @@ func Audit(ctx context.Context, e millrace.Engine, h History) error {
 	}
 	a.judgeMessages()
 	a.judgeChains()
+	a.judgeOrder(h)
 	if err := a.judgeCounts(ctx); err != nil {
 		return err
 	}
@@ -51,6 +52,7 @@ type audit struct {
 	leases  map[place]map[int]bool // attempts
 	found   map[place]string       // what was drained: id
 	dead    map[string]int64
+	last    map[chain]uint64 // of the ordered queue: what was drained last
 	faults  []error
 }
 
@@ -73,7 +75,7 @@ type settlement struct {
 func newAudit(e millrace.Engine) *audit {
 	return &audit{
 		engine: e, fates: map[string]*fate{}, bySeq: map[uint64]string{}, settled: map[place]*settlement{},
-		leases: map[place]map[int]bool{}, found: map[place]string{}, dead: map[string]int64{},
+		leases: map[place]map[int]bool{}, found: map[place]string{}, dead: map[string]int64{}, last: map[chain]uint64{},
 	}
 }
 
@@ -123,6 +125,7 @@ func (a *audit) readInvocation(e Entry, outcome Phase) {
 		}
 	case "settle":
 		for _, m := range e.Events {
+			a.identified(place{e.Queue, m.Seq}, m)
 			s := a.settlement(place{e.Queue, m.Seq})
 			s.tried = s.tried || outcome != Refused && e.Verb != string(millrace.Retry)
 		}
@@ -162,6 +165,12 @@ func (a *audit) readOutcome(call, e Entry, invoked, at int) {
 func (a *audit) stamped(id string, s LedgerEvent) {
 	f := a.fates[id]
 	switch {
+	case f.Delay > 0: // it has no seq before it is due
+		if f.stored && !s.Duplicate {
+			a.wrong("event %s was held twice", id)
+		}
+		f.done, f.stored = true, f.stored || !s.Duplicate
+		return
 	case !f.done:
 		f.Seq, f.Prev, f.done = s.Seq, s.Prev, true
 	case f.Seq != s.Seq || f.Prev != s.Prev:
@@ -194,6 +203,9 @@ func (a *audit) readLease(queue string, m LedgerEvent, invoked int) {
 // identified compares a message with the event that it must be.
 func (a *audit) identified(p place, m LedgerEvent) {
 	f := a.fates[m.ID]
+	if f != nil && f.Delay > 0 && f.Seq == 0 {
+		f.Seq = m.Seq
+	}
 	switch {
 	case f == nil:
 		a.wrong("message %d of %s holds %q, which nobody published", p.seq, p.queue, m.ID)
@@ -201,7 +213,7 @@ func (a *audit) identified(p place, m LedgerEvent) {
 		a.wrong("event %s is in %s, where it was not sent", m.ID, p.queue)
 	case m.Tenant != f.Tenant:
 		a.wrong("event %s of tenant %s was served as %s's", m.ID, f.Tenant, m.Tenant)
-	case f.done && f.Seq != m.Seq:
+	case f.Seq != 0 && f.Seq != m.Seq:
 		a.wrong("event %s has seq %d and is message %d of %s", m.ID, f.Seq, m.Seq, p.queue)
 	case !f.uncertain && !f.done:
 		a.wrong("event %s was refused and is message %d of %s", m.ID, m.Seq, p.queue)
@@ -229,7 +241,7 @@ func (a *audit) republish(ctx context.Context) error {
 			case s.Duplicate != first:
 				a.wrong("of the commit of event %s only a part was stored", f.ID)
 			}
-			if s.Sinks != len(f.Queues) {
+			if f.Delay == 0 && s.Sinks != len(f.Queues) {
 				a.wrong("event %s is in %d queues, want %d", f.ID, s.Sinks, len(f.Queues))
 			}
 			stamp := LedgerEvent{Seq: s.Seq, Prev: s.Prev, Duplicate: s.Duplicate}
@@ -249,9 +261,14 @@ func (a *audit) drain(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("step: %w", err)
 			}
+			for _, h := range s.Events {
+				if _, err := a.engine.Publish(ctx, lane, commitFrom(h)); err != nil {
+					return fmt.Errorf("publish what was held: %w", err)
+				}
+			}
 			more = s.More
 		}
-		for _, queue := range []string{patientQueue, impatientQueue} {
+		for _, queue := range loadQueues() {
 			token[1]++
 			if err := a.drainQueue(ctx, lane, queue, now, token); err != nil {
 				return err
@@ -275,6 +292,9 @@ func (a *audit) drainQueue(ctx context.Context, lane int, queue string, now time
 		}
 		for _, m := range got.Messages {
 			a.drained(place{queue, m.Seq}, m)
+		}
+		if queue == orderedQueue {
+			a.drainedInOrder(got.Messages)
 		}
 		s, err := a.engine.Settle(ctx, lane, millrace.Settle{Now: now, Queue: queue, Verb: millrace.Ack, Items: held{got, token}.items()})
 		if err != nil || len(s.Lost) > 0 {
@@ -318,7 +338,7 @@ func (a *audit) judgeMessages() {
 				most[queue]++
 			case s.tried:
 				most[queue]++
-			case queue == patientQueue:
+			case queue != impatientQueue:
 				a.wrong("message %d of %s (%s) is lost", p.seq, queue, f.ID)
 			default: // its attempts were spent
 				least[queue]++
@@ -326,7 +346,7 @@ func (a *audit) judgeMessages() {
 			}
 		}
 	}
-	for _, queue := range []string{patientQueue, impatientQueue} {
+	for _, queue := range loadQueues() {
 		if n := a.dead[queue]; n < least[queue] || n > most[queue] {
 			a.wrong("queue %s has %d dead letters, want %d to %d", queue, n, least[queue], most[queue])
 		}
@@ -337,6 +357,9 @@ func (a *audit) judgeMessages() {
 func (a *audit) judgeChains() {
 	chains := map[[2]string][]*fate{}
 	for _, f := range a.fates {
+		if f.Delay > 0 {
+			continue // it has no key
+		}
 		chain := [2]string{f.Tenant, f.Key}
 		chains[chain] = append(chains[chain], f)
 	}
@@ -361,6 +384,9 @@ func (a *audit) judgeCounts(ctx context.Context) error {
 			return fmt.Errorf("count: %w", err)
 		}
 		published += s.Published
+		if s.Held > 0 {
+			a.wrong("lane %d holds %d events after all were taken out", lane, s.Held)
+		}
 	}
 	if published != int64(len(a.fates)) {
 		a.wrong("the lanes count %d events, %d were published", published, len(a.fates))

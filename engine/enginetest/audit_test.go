@@ -25,9 +25,9 @@ func story(t *testing.T) (*Model, *Load) {
 	for _, id := range []string{"a", "b", "c", "d"} {
 		l.publish("publish "+id, both2(id))
 	}
-	items := l.lease("lease", 0, patientQueue, 2)
-	l.settle("ack", 0, patientQueue, millrace.Ack, items[:1], 0)
-	l.settle("bury", 0, patientQueue, millrace.Bury, items[1:], 0)
+	h := l.lease("lease", 0, patientQueue, 2)
+	l.settle("ack", 0, patientQueue, millrace.Ack, h.part(0), 0)
+	l.settle("bury", 0, patientQueue, millrace.Bury, h.part(1), 0)
 	l.lease("abandon", 0, impatientQueue, 1)
 	return m, l
 }
@@ -67,7 +67,50 @@ type tamper struct {
 }
 
 func tampers() []tamper {
-	return append(storeTampers(), ledgerTampers()...)
+	return slices.Concat(storeTampers(), ledgerTampers(), orderTampers())
+}
+
+// orderTampers are what a faulty engine would do to order and to delayed events.
+func orderTampers() []tamper {
+	line := func(l *Load) {
+		queues := []string{orderedQueue}
+		for _, id := range []string{"o1", "o2", "o3"} {
+			l.publish("publish "+id, []LedgerEvent{{ID: id, Tenant: "t", Key: "k", Queues: queues}})
+		}
+	}
+	late := func(l *Load) {
+		l.publish("late", []LedgerEvent{{ID: "late~t", Tenant: "t", Queues: heldQueues(), Delay: time.Millisecond}})
+	}
+	return []tamper{
+		{"out of order", "was leased before", func(m *Model, l *Load) {
+			line(l)
+			m.lanes[0].queues[orderedQueue].settings.Ordered = false
+			h := l.lease("both", 0, orderedQueue, 2)
+			l.settle("only the second", 0, orderedQueue, millrace.Ack, h.part(1), 0)
+		}},
+		{"two in flight", "are in flight", func(m *Model, l *Load) {
+			line(l)
+			m.lanes[0].queues[orderedQueue].settings.Ordered = false
+		}},
+		{"drained backwards", "came after", func(m *Model, l *Load) {
+			line(l)
+			find(m, orderedQueue, "o3").place = -1
+		}},
+		{"held lost", "is lost", func(m *Model, l *Load) {
+			late(l)
+			m.lanes[0].held = nil
+		}},
+		{"held twice", "lanes count", func(m *Model, l *Load) {
+			late(l)
+			copied := *m.lanes[0].held[0]
+			copied.name++
+			m.lanes[0].held = append(m.lanes[0].held, &copied)
+		}},
+		{"held id forgotten", "is not known", func(m *Model, l *Load) {
+			late(l)
+			clear(m.lanes[0].digests)
+		}},
+	}
 }
 
 // storeTampers are what a faulty engine would do.

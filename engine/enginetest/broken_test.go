@@ -42,6 +42,40 @@ func breakages() []breakage {
 		{"settled comes back after a reopen", "Settle/SettlementsAreThereAfterAReopen", settledComesBack},
 		{"acks lost under load", "Load/NothingIsLostOrTwiceUnderLoad", ackForgotten},
 		{"messages lost under load", "Load/NothingIsLostOrTwiceUnderLoad", messageLost},
+		{"weights ignored", "Turn/ATurnIsAsManyMessagesAsTheTenantsWeight", weightsIgnored},
+		{"weight zero served", "Turn/ATenantOfWeightZeroIsNotServed", zeroServed},
+		{"cut turn begins anew", "Turn/ATurnThatALeaseCutShortGoesOnWithWhatWasLeft", cutTurnForgotten},
+		{"credit survives a pause", "Turn/ACutTurnOfATenantPausedMeanwhileEnds", creditSurvives},
+		{"pause ignored", "Turn/APausedQueueLeasesNothingAndKeepsItsRing", pauseIgnored},
+		{"at most once leases", "Turn/AtMostOnceGivesAMessageAway", onceLeases},
+		{"limit ignored", "Limit/ATenantHasNoMoreLeasedThanTheQueuesLimit", limitIgnored},
+		{"settled tenant stays out of the ring", "Limit/ATenantAtItsLimitReturnsWhenALeaseIsSettled", staysOut},
+		{"settled tenant stays out, at random", "Random/AnEngineAnswersRandomOperationsAsTheModelDoes", staysOut},
+		{"block ignored", "Limit/ASpentMessageOfABlockingQueueIsTriedAgain", blockIgnored},
+		{"dead without a reason", "Dead/ADeadLetterSaysWhyAndWhen", reasonForgotten},
+		{"redrive keeps the attempts", "Dead/ARedriveBeginsTheAttemptsAnew", attemptsKept},
+		{"retention ignored", "Dead/ADeadLetterGoesWhenItsRetentionIsOver", retentionIgnored},
+		{"purge leaves the delayed", "Look/APurgeRemovesWhatWaitsOrIsDelayed", purgeLeaves},
+		{"peek by name", "Look/APeekShowsTheOrderOfServing", peekByName},
+		{"release of everybody", "Release/AReleaseLeavesOtherConsumersAlone", releaseOfAll},
+		{"full commit stores a part", "Length/ACommitThatAQueueHasNoRoomForIsRefusedWhole", fullStores},
+		{"length of the whole queue", "Length/AFullTenantDoesNotHinderTheOthers", lengthOfAll},
+		{"newest dropped", "Length/DropOldestDropsTheTenantsOldestWaitingMessage", newestDropped},
+		{"order ignored", "Order/OfOneKeyOneMessageIsInFlight", orderIgnored},
+		{"order ignored, under load", "Load/NothingIsLostOrTwiceUnderLoad", orderIgnored},
+		{"retry to the end of the line", "Order/ARetryKeepsTheHeadOfItsKey", retryToTheEnd},
+		{"retry to the end of the line, drained", "Order/AnOrderedQueueIsDrainedInOrder", retryToTheEnd},
+		{"delay lets the key go on", "Order/ADelayBlocksTheKey", delayForgetsKey},
+		{"redrive to the end of the line", "Order/ARedrivenMessageIsTheHeadOfItsKey", redriveToTheEnd},
+		{"delay ignored", "Held/ADelayedEventIsHeldAndGoesToNoQueue", holdIgnored},
+		{"handed out once", "Held/ADelayedEventIsHandedOutAgainUntilItIsTakenOut", handedOnce},
+		{"held stays after its commit", "Held/ACommitFromAHeldEventTakesItOut", heldStays},
+		{"held id forgotten", "Held/ADelayedEventsIDIsKnownWhileItIsHeldAndAfter", heldForgotten},
+		{"cancel forgotten", "Held/ACancelledEventIsNotHandedOut", cancelForgotten},
+		{"held lost by a reopen", "Held/DelayedEventsAreThereAfterAReopen", heldLost},
+		{"held lost under load", "Load/NothingIsLostOrTwiceUnderLoad", heldLostUnderLoad},
+		{"injected under its seq", "Inject/AnInjectedMessageIsNamedByTheLane", injectedBySeq},
+		{"injection counted", "Inject/AnInjectedEventTouchesNoCounter", injectionCounted},
 		{"any of it, at random", "Random/AnEngineAnswersRandomOperationsAsTheModelDoes", lastInFirstOut},
 	}
 }
@@ -89,6 +123,30 @@ type broken struct {
 	settle  func(*Model, int, millrace.Settle) (millrace.Settled, error)
 	extend  func(*Model, int, millrace.Extend) (millrace.Extended, error)
 	step    func(*Model, int, time.Time, int) (millrace.Stepped, error)
+	apply   func(*millrace.QueueSettings)
+	redrive func(*modelMessage)
+}
+
+func (b *broken) Apply(ctx context.Context, lane int, a millrace.Apply) ([]string, error) {
+	a.Queues = slices.Clone(a.Queues)
+	for i := range a.Queues {
+		if b.apply != nil {
+			b.apply(&a.Queues[i])
+		}
+	}
+	return b.Model.Apply(ctx, lane, a)
+}
+
+func (b *broken) Redrive(ctx context.Context, lane int, d millrace.DeadOf) (done, left int, err error) {
+	var some []*modelMessage
+	inside(b.Model, lane, d.Queue, func(_ *modelLane, q *modelQueue) { some, _ = q.selected(d) })
+	done, left, err = b.Model.Redrive(ctx, lane, d)
+	for _, msg := range some {
+		if b.redrive != nil {
+			b.redrive(msg)
+		}
+	}
+	return done, left, err
 }
 
 func (b *broken) Publish(ctx context.Context, lane int, c millrace.Commit) (millrace.Committed, error) {

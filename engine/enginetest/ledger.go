@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/millrace-dev/millrace"
 )
@@ -58,6 +59,8 @@ type LedgerEvent struct {
 	Attempt   int      `json:",omitempty"`
 	Duplicate bool     `json:",omitempty"`
 	Lost      bool     `json:",omitempty"`
+
+	Delay time.Duration `json:",omitempty"` // of an event that is held first
 }
 
 // History is what a ledger has written down, in order.

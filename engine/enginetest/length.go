@@ -103,6 +103,7 @@ func dropsOldest(t *testing.T, c Config) {
 	r.each(func(lane int) {
 		r.fill(lane, q, "a1", "b1", "a2", "a3")
 		r.counts(lane, q, 3, 0, 0, 0)
+		r.same("left", r.peek(lane, q, "a", 9), []string{"a2", "a3"})
 		r.publish(lane, event("a", "a4", q), event("a", "a5", q), event("a", "a6", q))
 		r.same("dropped", r.stats(lane, q).Dropped, int64(4))
 		r.same("dropped in the lane", r.laneStats(lane).Dropped, int64(4))

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,13 +14,16 @@ import (
 	"github.com/millrace-dev/millrace"
 )
 
-// The queues of a load: one whose messages live until they are settled, and one
-// whose attempts are limited.
+// The queues of a load: one whose messages live until they are settled, one
+// whose attempts are limited, and one that keeps the order of keys.
 const (
 	patientQueue   = "00000000000000a1"
 	impatientQueue = "00000000000000a2"
+	orderedQueue   = "00000000000000a3"
 	loadVersion    = 2
 )
+
+func loadQueues() []string { return []string{patientQueue, impatientQueue, orderedQueue} }
 
 // Load publishes, leases and settles at full tilt and writes down every call
 // and its outcome. What it publishes it names by an id, so that it can be asked for again.
@@ -40,6 +44,7 @@ type Load struct {
 func Prepare(ctx context.Context, e millrace.Engine) error {
 	a := millrace.Apply{Version: loadVersion, Queues: []millrace.QueueSettings{
 		{UID: patientQueue, Version: loadVersion}, {UID: impatientQueue, Version: loadVersion, MaxAttempts: 4},
+		{UID: orderedQueue, Version: loadVersion, Ordered: true},
 	}}
 	for lane := range e.Identity().Lanes {
 		if _, err := e.Apply(ctx, lane, a); err != nil {
@@ -127,7 +132,11 @@ func (l *Load) publishOnceOrTwice(call string, events []LedgerEvent, twice bool)
 // events are the events of one commit: of one tenant and key, so of one lane.
 func (l *Load) events(random *rand.Rand, who, n int) []LedgerEvent {
 	tenant, key := fmt.Sprint("t", random.IntN(6)), fmt.Sprint("k", random.IntN(3))
-	queues := [][]string{{patientQueue}, {impatientQueue}, {patientQueue, impatientQueue}}[random.IntN(3)]
+	if random.IntN(6) == 0 {
+		id := fmt.Sprintf("%s-%d-%d~%s", l.Name, who, n, tenant)
+		return []LedgerEvent{{ID: id, Tenant: tenant, Queues: heldQueues(), Delay: time.Duration(20+random.IntN(80)) * time.Millisecond}}
+	}
+	queues := [][]string{{patientQueue}, {impatientQueue}, {patientQueue, impatientQueue}, {orderedQueue}, {orderedQueue, patientQueue}}[random.IntN(5)]
 	events := make([]LedgerEvent, 1+random.IntN(3))
 	for i := range events {
 		events[i] = LedgerEvent{ID: fmt.Sprintf("%s-%d-%d-%d", l.Name, who, n, i), Tenant: tenant, Key: key, Queues: queues}
@@ -150,10 +159,27 @@ func (l *Load) publish(call string, events []LedgerEvent) Phase {
 	return e.Phase
 }
 
+// heldQueues are where a load routes the delayed events that are due.
+func heldQueues() []string { return []string{patientQueue, orderedQueue} }
+
+// commitFrom is the commit of a delayed event that is due; its id ends with its tenant.
+func commitFrom(h millrace.HeldEvent) millrace.Commit {
+	_, tenant, _ := strings.Cut(string(h.Body), "~")
+	e := event(tenant, string(h.Body), heldQueues()...)
+	e.From = h.Name
+	return millrace.Commit{Version: loadVersion, Events: []millrace.CommitEvent{e}}
+}
+
 // commitOf is the commit of a load's events; an event's body is its id.
 func commitOf(events []LedgerEvent) millrace.Commit {
 	c := millrace.Commit{Version: loadVersion}
 	for _, e := range events {
+		if e.Delay > 0 {
+			late := known(event(e.Tenant, e.ID), e.ID)
+			late.ID, late.Delay = e.ID, e.Delay
+			c.Events = append(c.Events, late)
+			continue
+		}
 		c.Events = append(c.Events, known(keyed(event(e.Tenant, e.ID, e.Queues...), e.Key), e.ID))
 	}
 	return c
@@ -163,9 +189,9 @@ func (l *Load) consume(ctx context.Context, who int) {
 	random := l.random(1000 + who)
 	lanes := l.Engine.Identity().Lanes
 	for n := 0; ctx.Err() == nil; n++ {
-		lane, queue := random.IntN(lanes), []string{patientQueue, impatientQueue}[random.IntN(2)]
-		items := l.lease(fmt.Sprintf("%s-c%d-%d", l.Name, who, n), lane, queue, 1+random.IntN(12))
-		if len(items) == 0 {
+		lane, queue := random.IntN(lanes), loadQueues()[random.IntN(3)]
+		h := l.lease(fmt.Sprintf("%s-c%d-%d", l.Name, who, n), lane, queue, 1+random.IntN(12))
+		if len(h.Messages) == 0 {
 			nap(ctx, 2*time.Millisecond)
 			continue
 		}
@@ -174,10 +200,10 @@ func (l *Load) consume(ctx context.Context, who int) {
 			millrace.Retry, millrace.Retry, millrace.Bury, 0,
 		}[random.IntN(10)]
 		if random.IntN(8) == 0 {
-			l.extend(lane, queue, items)
+			l.extend(lane, queue, h.items())
 		}
 		if verb != 0 {
-			l.settle(fmt.Sprintf("%s-s%d-%d", l.Name, who, n), lane, queue, verb, items, time.Duration(random.IntN(2))*30*time.Millisecond)
+			l.settle(fmt.Sprintf("%s-s%d-%d", l.Name, who, n), lane, queue, verb, h, time.Duration(random.IntN(2))*30*time.Millisecond)
 		}
 	}
 }
@@ -190,7 +216,7 @@ func (l *Load) token() millrace.Token {
 	return t
 }
 
-func (l *Load) lease(call string, lane int, queue string, limit int) []millrace.SettleItem {
+func (l *Load) lease(call string, lane int, queue string, limit int) held {
 	e := Entry{Call: call, Phase: Invoked, Op: "lease", Lane: lane, Queue: queue}
 	l.Ledger.Record(e)
 	ctx, cancel := l.patience()
@@ -205,7 +231,7 @@ func (l *Load) lease(call string, lane int, queue string, limit int) []millrace.
 		e.Events = append(e.Events, LedgerEvent{ID: string(m.Body), Tenant: m.Tenant, Seq: m.Seq, Prev: m.Prev, Attempt: m.Attempt})
 	}
 	l.Ledger.Record(e)
-	return h.items()
+	return h
 }
 
 // extend prolongs leases; whatever comes of it, the settlement after it is what counts.
@@ -218,11 +244,12 @@ func (l *Load) extend(lane int, queue string, items []millrace.SettleItem) {
 	}
 }
 
-func (l *Load) settle(call string, lane int, queue string, verb millrace.Verb, items []millrace.SettleItem, delay time.Duration) {
+func (l *Load) settle(call string, lane int, queue string, verb millrace.Verb, h held, delay time.Duration) {
 	e := Entry{Call: call, Phase: Invoked, Op: "settle", Lane: lane, Queue: queue, Verb: string(verb)}
-	for i := range items {
+	items := h.items()
+	for i, m := range h.Messages {
 		items[i].Delay = delay
-		e.Events = append(e.Events, LedgerEvent{Seq: items[i].Name})
+		e.Events = append(e.Events, LedgerEvent{ID: string(m.Body), Tenant: m.Tenant, Seq: m.Seq})
 	}
 	l.Ledger.Record(e)
 	ctx, cancel := l.patience()
@@ -251,7 +278,13 @@ func (l *Load) step(ctx context.Context) {
 func (l *Load) stepLane(lane int) {
 	ctx, cancel := l.patience()
 	defer cancel()
-	if _, err := l.Engine.Step(ctx, lane, time.Time{}, 500); outcome(err) == Forbidden {
+	done, err := l.Engine.Step(ctx, lane, time.Time{}, 500)
+	for _, h := range done.Events {
+		if _, failed := l.Engine.Publish(ctx, lane, commitFrom(h)); failed != nil {
+			err = failed
+		}
+	}
+	if outcome(err) == Forbidden {
 		call := fmt.Sprintf("%s-step-%d", l.Name, lane)
 		l.Ledger.Record(Entry{Call: call, Op: "step", Lane: lane}.ended(err))
 	}

@@ -214,6 +214,12 @@ func (h held) items() []millrace.SettleItem {
 	return items
 }
 
+// part is what one lease call gave, with the i-th message alone.
+func (h held) part(i int) held {
+	h.Messages = h.Messages[i : i+1]
+	return h
+}
+
 // names are the bodies of the messages, in the order they were served.
 func (h held) names() []string {
 	names := []string{}

@@ -126,8 +126,8 @@ func leaseFaults(weights map[string]int, o *millrace.LeaseOptions) error {
 	if o.Lease != 0 && (o.Lease < millrace.MinLease || o.Lease > millrace.MaxLease) {
 		add("lease", "must be between "+millrace.MinLease.String()+" and "+millrace.MaxLease.String())
 	}
-	if o.AtMostOnce && (o.Lease != 0 || o.Consumer != "") {
-		add("lease", "must not be given, nor a consumer, with at most once")
+	if o.AtMostOnce && o.Lease != 0 {
+		add("lease", "must not be given with at most once")
 	}
 	if m := millrace.NameFault(o.Consumer); o.Consumer != "" && m != "" {
 		add("consumer", m)

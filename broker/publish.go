@@ -70,8 +70,13 @@ func eventFaults(events []millrace.Event) error {
 		return millrace.Invalid([]millrace.Fault{{Location: "events", Message: "must be 1 to " + strconv.Itoa(millrace.MaxEvents)}})
 	}
 	var faults []millrace.Fault
+	latest := time.Now().Add(millrace.MaxEventDelay)
 	for i := range events {
-		faults = append(faults, events[i].Faults("events["+strconv.Itoa(i)+"]")...)
+		at := "events[" + strconv.Itoa(i) + "]"
+		faults = append(faults, events[i].Faults(at)...)
+		if events[i].DeliverAt.After(latest) {
+			faults = append(faults, millrace.Fault{Location: at + ".deliver_at", Message: "must be at most " + millrace.MaxEventDelay.String() + " ahead"})
+		}
 	}
 	return millrace.Invalid(faults)
 }

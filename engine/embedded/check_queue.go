@@ -63,10 +63,10 @@ func (c *checker) checkLines(q *queue, f, disk *facet) {
 	}
 	for key, n := range a.keys {
 		m := b.keys[key]
-		if n.busy != m.busy || n.behind != m.behind || n.low > m.low || !n.busy && n.front != m.front {
+		if n.behind != m.behind || n.low > m.low || n.front != m.front || !n.blocked() && n.mark != m.mark {
 			c.add("queue %s: tenant %s: line %x is %+v in memory and %+v on disk", q.uid, f.tenant, key, n, m)
 		}
-		if n.busy != (blocks[key] == 1) || blocks[key] > 1 || shown[key] == n.busy {
+		if n.blocked() != (blocks[key] == 1) || blocks[key] > 1 || shown[key] == n.blocked() {
 			c.add("queue %s: tenant %s: line %x is blocked by %d, %+v, shown %t", q.uid, f.tenant, key, blocks[key], n, shown[key])
 		}
 	}

@@ -78,12 +78,12 @@ func (w *settling) redrive(seq uint64, d *deadRecord) {
 	q.arrive(f)
 	q.ages.add(l.minute(seq))
 	if d.key == 0 {
-		l.writeMessage(g, q, f, e, nil)
+		l.writeMessage(g, q, f, e, nil, uint64(l.meta.leases))
 		l.backToFacet(q, f, e)
 		return
 	}
 	at := f.allLines().cutIn(d.key, e)
-	l.writeMessage(g, q, f, e, &at)
+	l.writeMessage(g, q, f, e, &at, uint64(l.meta.leases))
 }
 
 // nextDeadDue finds the dead letter whose retention ends first.

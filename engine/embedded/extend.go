@@ -41,15 +41,14 @@ func (e *Engine) Extend(ctx context.Context, no int, x millrace.Extend) (millrac
 // extend moves leased messages into a lease of their own with another deadline.
 func (l *lane) extend(g *group, q *queue, token millrace.Token, until int64, seqs []uint64) {
 	consumer := q.out[seqs[0]].lease.consumer // one token, one call, one consumer
-	ls := l.newLease(q, token, until, consumer, len(seqs))
+	ls := l.newLease(q, l.nextLease(), token, until, consumer, len(seqs))
 	copy(ls.seqs, seqs)
-	record := leaseRecord{deadline: until, token: token, consumer: consumer, items: make([]leaseItem, len(seqs))}
-	for i, seq := range seqs {
+	record := leaseRecord{deadline: until, token: token, consumer: consumer, names: ls.seqs}
+	for _, seq := range seqs {
 		h := q.out[seq]
 		l.leaveLease(g, q, h.lease)
 		h.lease = ls
 		q.out[seq] = h
-		record.items[i] = leaseItem{tenant: h.facet.tenant, seq: seq, attempt: h.entry(seq).attempts() + 1}
 	}
 	l.writeLease(g, q, ls, &record)
 }

@@ -207,7 +207,6 @@ type lane struct {
 	removed     map[uid]bool // for ever; true while its data waits for the sweep
 	topics      map[string]*topic
 	agenda      agenda
-	leases      uint64 // number of the last lease record
 	held        map[uint64]*heldEvent
 	heldDigests map[millrace.Digest]*heldEvent // those whose ids are remembered
 	freed       []uint64                       // bodies that the transition has freed

@@ -253,21 +253,24 @@ func entryAt(it *pebble.Iterator, seq uint64) (entry, error) {
 // grant leases picked messages out under one record.
 func (l *lane) grant(g *group, q *queue, r *millrace.Lease, now int64, picks []pick, taken []entry) {
 	until := now + wholeMilli(r.For)
-	ls := l.newLease(q, r.Token, until, r.Consumer, len(picks))
-	record := leaseRecord{deadline: until, token: r.Token, consumer: r.Consumer, items: make([]leaseItem, len(picks))}
+	ls := l.newLease(q, l.nextLease(), r.Token, until, r.Consumer, len(picks))
+	record := leaseRecord{deadline: until, token: r.Token, consumer: r.Consumer, names: ls.seqs}
 	for i := range picks {
 		p := &picks[i]
 		ls.seqs[i] = p.seq
-		record.items[i] = leaseItem{tenant: p.tenant, seq: p.seq, attempt: p.attempt}
 		q.out[p.seq] = held{facet: p.facet, lease: ls, place: p.place, mark: taken[i].mark, size: taken[i].size, state: stateLeased}
 	}
 	q.leased += int64(len(picks))
 	l.writeLease(g, q, ls, &record)
 }
 
-func (l *lane) newLease(q *queue, token millrace.Token, until int64, consumer string, n int) *lease {
-	l.leases++
-	ls := &lease{no: l.leases, token: token, consumer: consumer, seqs: make([]uint64, n), left: n}
+func (l *lane) nextLease() uint64 {
+	l.meta.leases++
+	return uint64(l.meta.leases)
+}
+
+func (l *lane) newLease(q *queue, no uint64, token millrace.Token, until int64, consumer string, n int) *lease {
+	ls := &lease{no: no, token: token, consumer: consumer, seqs: make([]uint64, n), left: n}
 	ls.due = due{kind: dueLease, at: until, queue: q, lease: ls}
 	return ls
 }

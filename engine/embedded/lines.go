@@ -18,11 +18,13 @@ type lines struct {
 
 // line is one key with anything waiting, leased or delayed.
 type line struct {
-	front  uint64 // name of the front, unless blocked
+	front  uint64 // name of the front; 0 while blocked: one of its messages is leased or delayed
 	low    uint64 // the lowest position of all that is in the line or leased or delayed
 	behind uint32 // how many wait behind the front, or behind what blocks
-	busy   bool   // blocked: one of its messages is leased or delayed
+	mark   uint32 // of the front
 }
+
+func (n line) blocked() bool { return n.front == 0 }
 
 // front is the first message of a line.
 type front struct {
@@ -64,7 +66,7 @@ func (s *lines) cutIn(key uint64, e entry) place {
 	}
 	n.low--
 	n.behind++
-	if n.busy {
+	if n.blocked() {
 		s.keys[key] = n
 	} else {
 		s.free--
@@ -77,7 +79,6 @@ func (s *lines) cutIn(key uint64, e entry) place {
 // place if others have cut in meanwhile.
 func (s *lines) comeBack(p place, e entry) place {
 	n := s.keys[p.key]
-	n.busy = false
 	if p.pos > n.low {
 		n.low--
 		p.pos = n.low
@@ -89,7 +90,7 @@ func (s *lines) comeBack(p place, e entry) place {
 
 // show makes a message the front of a line that is not blocked.
 func (s *lines) show(key uint64, n line, e entry) {
-	n.front = e.seq
+	n.front, n.mark = e.seq, e.mark
 	s.keys[key] = n
 	s.free++
 	if len(s.fronts) > 2*s.free+64 {
@@ -108,7 +109,7 @@ func (s *lines) first() front {
 
 func (s *lines) valid(x front) bool {
 	n, ok := s.keys[x.key]
-	return ok && !n.busy && n.front == x.seq
+	return ok && n.front == x.seq && n.mark == x.mark
 }
 
 // take gives the first front out, which blocks its line.
@@ -116,7 +117,7 @@ func (s *lines) take() (entry, *place) {
 	x := s.first()
 	s.fronts.pop()
 	n := s.keys[x.key]
-	n.busy = true
+	n.front = 0
 	s.keys[x.key] = n
 	s.free--
 	s.waiting--
@@ -153,7 +154,7 @@ func (l *lane) advance(q *queue, f *facet, p place, next *lineReader) {
 		l.engine.fail(err)
 		return
 	}
-	n.busy, n.low = false, pos
+	n.low = pos
 	n.behind--
 	s.show(p.key, n, e)
 }

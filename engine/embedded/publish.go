@@ -259,9 +259,9 @@ func (l *lane) append(g *group, q *queue, tenant, key string, e entry) *facet {
 	q.ages.add(l.minute(e.seq))
 	if q.settings.Ordered && key != "" {
 		at := f.allLines().join(hashKey(key), e)
-		l.writeMessage(g, q, f, e, &at)
+		l.writeMessage(g, q, f, e, &at, 0)
 	} else {
-		l.writeMessage(g, q, f, e, nil)
+		l.writeMessage(g, q, f, e, nil, 0)
 		f.append(g, e)
 	}
 	l.enterRing(g, q, f)

@@ -34,10 +34,9 @@ func (e *Engine) Purge(ctx context.Context, no int, p millrace.Purge) (done, lef
 	return done, left, err
 }
 
-// purge drops up to most messages of facets: the delayed ones first, because
-// they may block what waits.
-func (w *settling) purge(facets map[string]*facet, most int) (int, error) {
-	done := w.purgeDelayed(facets, min(most, delayedOf(w.queue, facets)))
+// purge drops up to most messages of facets: first what waits, so that what a
+// delayed one blocks does not enter the ring only to be dropped.
+func (w *settling) purge(facets map[string]*facet, most int) (done int, err error) {
 	for _, f := range facets {
 		if done >= most {
 			break
@@ -48,7 +47,7 @@ func (w *settling) purge(facets map[string]*facet, most int) (int, error) {
 		}
 		w.queue.forget(f)
 	}
-	return done, nil
+	return done + w.purgeDelayed(facets, min(most-done, delayedOf(w.queue, facets))), nil
 }
 
 // delayedOf is how many messages of one facet, or of all, are delayed.
@@ -145,16 +144,16 @@ func (w *settling) purgeLines(f *facet, most int) (done int, err error) {
 		n := s.keys[at.key]
 		s.waiting--
 		w.queue.depart(f)
-		front := !n.busy && n.front == x.seq
 		switch {
-		case !front:
+		case n.front != x.seq:
 			n.behind--
 			s.keys[at.key] = n
 		case n.behind > 0 && i+1 < len(list) && list[i+1].key == at.key:
 			// The next one goes too: it is the front until then.
 			n.behind--
-			n.front, n.low = list[i+1].seq, list[i+1].pos
-			s.keys[at.key] = n
+			s.free--
+			n.low = list[i+1].pos
+			s.show(at.key, n, list[i+1].entry)
 		default:
 			s.free--
 			w.lines.close() // it must see what was erased

@@ -20,6 +20,7 @@ type meta struct {
 	dropped    int64
 	digests    generation
 	lasts      generation
+	leases     int64 // number of the last lease record
 }
 
 // generation counts the generations of what is remembered for a time.
@@ -29,7 +30,7 @@ type generation struct {
 }
 
 func (m *meta) fields() []*int64 {
-	return []*int64{&m.n, &m.t, &m.offset, &m.published, &m.duplicates, &m.unrouted, &m.dropped, &m.digests.until, &m.lasts.until}
+	return []*int64{&m.n, &m.t, &m.offset, &m.published, &m.duplicates, &m.unrouted, &m.dropped, &m.digests.until, &m.lasts.until, &m.leases}
 }
 
 func (m *meta) append(b []byte) []byte {
@@ -102,10 +103,33 @@ func (e entry) append(b []byte) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(b, uint64(e.mark)), uint64(e.size))
 }
 
+// appendFloor appends, to the record of a message that was leased before, the
+// number of the last lease that does not hold it any more.
+func appendFloor(b []byte, floor uint64) []byte {
+	if floor == 0 {
+		return b
+	}
+	return binary.AppendUvarint(b, floor)
+}
+
+// floor reads what appendFloor wrote, if it did.
+func (r *reader) floor() uint64 {
+	if len(r.rest) == 0 {
+		return 0
+	}
+	return r.uvarint()
+}
+
 func decodeEntry(seq uint64, b []byte) (entry, error) {
+	e, _, err := decodeFloor(seq, b)
+	return e, err
+}
+
+// decodeFloor reads a message and the last lease that does not hold it any more.
+func decodeFloor(seq uint64, b []byte) (entry, uint64, error) {
 	r := reader{rest: b}
 	e := entry{seq: seq, mark: uint32(r.uvarint()), size: uint32(r.uvarint())}
-	return e, r.err("a message")
+	return e, r.floor(), r.err("a message")
 }
 
 // body is an event as it is stored.
@@ -138,31 +162,23 @@ func decodeBody(b []byte) (body, error) {
 	return y, r.err("a body")
 }
 
-// leaseRecord is one lease call, or one extension, as it is stored.
+// leaseRecord is one lease call, or one extension, as it is stored. A message
+// that it names is leased under it if the message's own record does not say that
+// this lease is over, and no later lease names it.
 type leaseRecord struct {
 	deadline int64
 	token    millrace.Token
 	consumer string
-	items    []leaseItem
-}
-
-// leaseItem is a message under a lease: it is leased if its own record still
-// says that it has had one attempt less, and no later lease names it.
-type leaseItem struct {
-	tenant  string
-	seq     uint64
-	attempt int
+	names    []uint64
 }
 
 func (l *leaseRecord) append(b []byte) []byte {
 	b = binary.AppendVarint(b, l.deadline)
 	b = append(b, l.token[:]...)
 	b = appendText(b, l.consumer)
-	b = binary.AppendUvarint(b, uint64(len(l.items)))
-	for _, it := range l.items {
-		b = appendText(b, it.tenant)
-		b = binary.AppendUvarint(b, it.seq)
-		b = binary.AppendUvarint(b, uint64(it.attempt))
+	b = binary.AppendUvarint(b, uint64(len(l.names)))
+	for _, name := range l.names {
+		b = binary.AppendUvarint(b, name)
 	}
 	return b
 }
@@ -174,7 +190,7 @@ func decodeLease(b []byte) (leaseRecord, error) {
 	l.consumer = r.text()
 	n := r.uvarint()
 	for ; n > 0 && !r.bad; n-- {
-		l.items = append(l.items, leaseItem{tenant: r.text(), seq: r.uvarint(), attempt: int(r.uvarint())})
+		l.names = append(l.names, r.uvarint())
 	}
 	return l, r.err("a lease")
 }

@@ -13,7 +13,7 @@ func FuzzRecords(f *testing.F) {
 	f.Add(entry{seq: 1, size: 256, mark: newMark(3, true)}.append(nil))
 	f.Add(body{prev: 7, recorded: 1_800_000_000_000, blob: []byte("blob")}.append(nil))
 	f.Add(stamp{seq: 9, prev: 8, sinks: 2}.append(nil))
-	f.Add((&leaseRecord{deadline: 5, token: millrace.Token{1}, items: []leaseItem{{"a", 1, 1}, {"b", 2, 3}}}).append(nil))
+	f.Add((&leaseRecord{deadline: 5, token: millrace.Token{1}, consumer: "one", names: []uint64{1, 2}}).append(nil))
 	f.Add(delayedRecord{due: 5, tenant: "a"}.append(nil))
 	f.Add((&deadRecord{tenant: "a", mark: 2, size: 3, reason: deadBuried, at: 4, err: "why"}).append(nil))
 	f.Add((&meta{n: 1, t: 2, version: 3}).append(nil))

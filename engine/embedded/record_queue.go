@@ -41,15 +41,17 @@ type place struct{ key, pos uint64 }
 // lined is a message in a line, as it is stored under its place.
 type lined struct {
 	entry
+	floor uint64 // the last lease that does not hold it any more
 }
 
 func (e lined) append(b []byte) []byte {
-	return e.entry.append(binary.AppendUvarint(b, e.seq))
+	return appendFloor(e.entry.append(binary.AppendUvarint(b, e.seq)), e.floor)
 }
 
 func decodeLined(b []byte) (lined, error) {
 	r := reader{rest: b}
-	e := lined{entry{seq: r.uvarint(), mark: uint32(r.uvarint()), size: uint32(r.uvarint())}}
+	e := lined{entry: entry{seq: r.uvarint(), mark: uint32(r.uvarint()), size: uint32(r.uvarint())}}
+	e.floor = r.floor()
 	return e, r.err("a message in a line")
 }
 

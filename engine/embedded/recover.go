@@ -114,12 +114,11 @@ func (l *lane) loadLeases(db *pebble.DB) error {
 		if err != nil {
 			return err
 		}
-		ls := l.newLease(q, r.token, r.deadline, r.consumer, len(r.items))
-		ls.left, ls.no = 0, lastNumber(key)
-		l.leases = max(l.leases-1, ls.no)
-		for i, it := range r.items {
-			ls.seqs[i] = it.seq
-			q.out[it.seq] = held{lease: ls, mark: newMark(it.attempt-1, false), state: stateLeased}
+		ls := l.newLease(q, lastNumber(key), r.token, r.deadline, r.consumer, len(r.names))
+		ls.left = 0
+		for i, name := range r.names {
+			ls.seqs[i] = name
+			q.out[name] = held{lease: ls, state: stateLeased}
 		}
 		return nil
 	})
@@ -201,11 +200,15 @@ func (l *lane) loadMessage(it *pebble.Iterator, q *queue, f *facet, seq uint64) 
 	q.ages.add(l.minute(seq))
 	if len(q.out) > 0 {
 		if h, ok := q.out[seq]; ok {
-			e, err := entryAt(it, seq)
+			value, err := it.ValueAndErr()
 			if err != nil {
 				return err
 			}
-			if l.resume(q, f, h, e, nil) {
+			e, floor, err := decodeFloor(seq, value)
+			if err != nil {
+				return err
+			}
+			if l.resume(q, f, h, lined{e, floor}, nil) {
 				return nil
 			}
 		}
@@ -225,8 +228,8 @@ func (l *lane) loadMessage(it *pebble.Iterator, q *queue, f *facet, seq uint64) 
 }
 
 // resume takes up a lease or a delay of a message, unless it is over.
-func (l *lane) resume(q *queue, f *facet, h held, e entry, at *place) bool {
-	if h.state == stateLeased && h.mark>>1 != e.mark>>1 {
+func (l *lane) resume(q *queue, f *facet, h held, e lined, at *place) bool {
+	if h.state == stateLeased && h.lease.no <= e.floor {
 		delete(q.out, e.seq)
 		return false
 	}
@@ -278,13 +281,13 @@ func (l *lane) loadLines(db *pebble.DB) error {
 		if f == nil {
 			f = q.facet(string(tenant))
 		}
-		l.loadLined(q, f, e.entry, at)
+		l.loadLined(q, f, e, at)
 		return nil
 	})
 }
 
 // loadLined adds the next message of a line: they come by their positions.
-func (l *lane) loadLined(q *queue, f *facet, e entry, at place) {
+func (l *lane) loadLined(q *queue, f *facet, e lined, at place) {
 	q.ages.add(l.minute(e.seq))
 	s := f.allLines()
 	n, there := s.keys[at.key]
@@ -292,18 +295,18 @@ func (l *lane) loadLined(q *queue, f *facet, e entry, at place) {
 		n.low = at.pos
 	}
 	if h, ok := q.out[e.seq]; ok && l.resume(q, f, h, e, &at) {
-		if there && !n.busy { // others have cut in before what blocks the line
+		if there && !n.blocked() { // others have cut in before what blocks the line
 			s.free--
 			n.behind++
 		}
-		n.busy = true
+		n.front = 0
 		s.keys[at.key] = n
 		return
 	}
 	q.arrive(f)
 	s.waiting++
 	if !there {
-		s.show(at.key, n, e)
+		s.show(at.key, n, e.entry)
 		return
 	}
 	n.behind++

@@ -126,13 +126,14 @@ func (l *lane) messageRecord(g *group, q *queue, f *facet, seq uint64, at *place
 	}
 }
 
-// writeMessage writes a message's own record.
-func (l *lane) writeMessage(g *group, q *queue, f *facet, e entry, at *place) {
+// writeMessage writes a message's own record; floor is the last lease that does
+// not hold it any more.
+func (l *lane) writeMessage(g *group, q *queue, f *facet, e entry, at *place, floor uint64) {
 	l.messageRecord(g, q, f, e.seq, at)
 	if at == nil {
-		g.val = e.append(g.val[:0])
+		g.val = appendFloor(e.append(g.val[:0]), floor)
 	} else {
-		g.val = lined{e}.append(g.val[:0])
+		g.val = lined{e, floor}.append(g.val[:0])
 	}
 	g.set()
 }
@@ -217,9 +218,10 @@ func (w *settling) spent(seq uint64) bool {
 
 // countAttempt takes a message out of its lease and writes that it was tried once more.
 func (w *settling) countAttempt(seq uint64) held {
+	floor := w.queue.out[seq].lease.no
 	h := w.unlease(seq)
 	h.mark += 2
-	w.lane.writeMessage(w.group, w.queue, h.facet, h.entry(seq), h.place)
+	w.lane.writeMessage(w.group, w.queue, h.facet, h.entry(seq), h.place, floor)
 	return h
 }
 
@@ -252,6 +254,6 @@ func (l *lane) backToLine(g *group, q *queue, h held, seq uint64) {
 	if at != *h.place {
 		l.messageRecord(g, q, h.facet, seq, h.place)
 		g.del()
-		l.writeMessage(g, q, h.facet, h.entry(seq), &at)
+		l.writeMessage(g, q, h.facet, h.entry(seq), &at, uint64(l.meta.leases))
 	}
 }

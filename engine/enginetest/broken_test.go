@@ -45,6 +45,8 @@ func breakages() []breakage {
 		{"weights ignored", "Turn/ATurnIsAsManyMessagesAsTheTenantsWeight", weightsIgnored},
 		{"weight zero served", "Turn/ATenantOfWeightZeroIsNotServed", zeroServed},
 		{"cut turn begins anew", "Turn/ATurnThatALeaseCutShortGoesOnWithWhatWasLeft", cutTurnForgotten},
+		{"cut turn begins anew, judged", "Fairness/WeightedTurnsAreFairWhileWeightsAndLimitsChange", cutTurnForgotten},
+		{"order ignored, by many consumers", "Fairness/ConsumersOfAnOrderedQueueKeepTheOrder", orderIgnored},
 		{"credit survives a pause", "Turn/ACutTurnOfATenantPausedMeanwhileEnds", creditSurvives},
 		{"pause ignored", "Turn/APausedQueueLeasesNothingAndKeepsItsRing", pauseIgnored},
 		{"at most once leases", "Turn/AtMostOnceGivesAMessageAway", onceLeases},

@@ -76,7 +76,7 @@ func nouns() []noun {
 		{"Inject", injectPromises()},
 		{"Topic", topicPromises()},
 		{"Node", nodePromises()},
-		{"Fairness", fairnessPromises()},
+		{"Fairness", append(fairnessPromises(), sharePromises()...)},
 		{"Random", randomPromises()},
 		{"Load", loadPromises()},
 	}

@@ -6,35 +6,38 @@ import "fmt"
 // its weight while another could have been served all the time since it was
 // last. It knows nothing of rings or turns.
 type Shares struct {
-	waits map[string]map[string]int // how often others were served since one could be
-	top   map[string]int            // the greatest weight at which a tenant was served
+	waits map[string]map[string]share // what others had since one could be served
 }
 
+// share is how often a tenant was served, and the greatest weight it had then.
+type share struct{ served, weight int }
+
 // NewShares returns a judge that has seen nobody.
-func NewShares() *Shares { return &Shares{map[string]map[string]int{}, map[string]int{}} }
+func NewShares() *Shares { return &Shares{map[string]map[string]share{}} }
 
 // Can says whether a tenant could be served from now on.
 func (s *Shares) Can(tenant string, can bool) {
 	if !can {
 		delete(s.waits, tenant)
 	} else if s.waits[tenant] == nil {
-		s.waits[tenant] = map[string]int{}
+		s.waits[tenant] = map[string]share{}
 	}
 }
 
 // Served says that a message of a tenant is served, at a weight, and judges it.
 func (s *Shares) Served(tenant string, weight int) (unfair error) {
-	s.top[tenant] = max(s.top[tenant], weight)
-	for other, served := range s.waits {
+	for other, had := range s.waits {
 		if other == tenant {
 			continue
 		}
-		if served[tenant]++; served[tenant] > s.top[tenant] {
-			unfair = fmt.Errorf("tenant %s is served %d times, at weights up to %d, while %s waits", tenant, served[tenant], s.top[tenant], other)
+		now := share{had[tenant].served + 1, max(had[tenant].weight, weight)}
+		had[tenant] = now
+		if now.served > now.weight {
+			unfair = fmt.Errorf("tenant %s is served %d times, at weights up to %d, while %s waits", tenant, now.served, now.weight, other)
 		}
 	}
 	if s.waits[tenant] != nil {
-		s.waits[tenant] = map[string]int{}
+		s.waits[tenant] = map[string]share{}
 	}
 	return unfair
 }

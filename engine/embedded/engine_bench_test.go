@@ -145,11 +145,16 @@ func BenchmarkLeaseAndAckInHundreds(b *testing.B) {
 // drain leases and acks n messages, from eight goroutines.
 func drain(b *testing.B, e *embedded.Engine, tokens *atomic.Uint64, n int) {
 	b.Helper()
+	drainFrom(b, e, benchQueue, tokens, n)
+}
+
+func drainFrom(b *testing.B, e *embedded.Engine, queue string, tokens *atomic.Uint64, n int) {
+	b.Helper()
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
 			for range n / 800 {
-				if got := leaseAndAck(b, e, tokens.Add(1), 100); got != 100 {
+				if got := leaseAndAckFrom(b, e, queue, tokens.Add(1), 100); got != 100 {
 					b.Errorf("leased %d", got)
 					return
 				}
@@ -176,10 +181,14 @@ func fill(b *testing.B, e *embedded.Engine, n, tenants int) {
 }
 
 func leaseAndAck(t testing.TB, e *embedded.Engine, token uint64, n int) int {
+	return leaseAndAckFrom(t, e, benchQueue, token, n)
+}
+
+func leaseAndAckFrom(t testing.TB, e *embedded.Engine, queue string, token uint64, n int) int {
 	var tok millrace.Token
 	binary.BigEndian.PutUint64(tok[:], token)
 	got, err := e.Lease(context.Background(), 0, millrace.Lease{
-		Queue: benchQueue, Max: n, MaxBytes: millrace.MaxLeaseBytes, For: time.Minute, Token: tok,
+		Queue: queue, Max: n, MaxBytes: millrace.MaxLeaseBytes, For: time.Minute, Token: tok,
 	})
 	if err != nil {
 		t.Error(err)
@@ -189,7 +198,7 @@ func leaseAndAck(t testing.TB, e *embedded.Engine, token uint64, n int) int {
 	for i, m := range got.Messages {
 		items[i] = millrace.SettleItem{Name: m.Name, Token: tok}
 	}
-	done, err := e.Settle(context.Background(), 0, millrace.Settle{Queue: benchQueue, Verb: millrace.Ack, Items: items})
+	done, err := e.Settle(context.Background(), 0, millrace.Settle{Queue: queue, Verb: millrace.Ack, Items: items})
 	if err != nil || len(done.Lost) > 0 {
 		t.Error(err, len(done.Lost))
 		return 0

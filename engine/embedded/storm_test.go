@@ -1,0 +1,206 @@
+package embedded_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/engine/embedded"
+)
+
+const (
+	stormPlain   = "00000000000000c1"
+	stormOrdered = "00000000000000c2"
+)
+
+// storm does everything that a queue can, from many goroutines at once.
+type storm struct {
+	testing.TB
+	*embedded.Engine
+	calls  atomic.Int64
+	tokens atomic.Uint64
+}
+
+func TestAPowerLossInAStormLeavesEveryIndexAsTheDiskHasIt(t *testing.T) {
+	for seed := range 6 {
+		t.Run(fmt.Sprintf("Seed%d", seed), func(t *testing.T) { stormAndCrash(t, uint64(seed)) })
+	}
+}
+
+func stormAndCrash(t *testing.T, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 5))
+	fs := vfs.NewCrashableMem()
+	e, err := embedded.OpenFS(context.Background(), fs, "store", millrace.EngineOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &storm{TB: t, Engine: e}
+	s.define()
+	crashed := s.rage(fs, seed, int64(300+random.IntN(900)), random)
+	if err := e.Check(context.Background()); err != nil {
+		t.Errorf("check after the storm: %v", err)
+	}
+	closed(t, e)
+	after, err := embedded.OpenFS(context.Background(), crashed, "store", millrace.EngineOptions{})
+	if err != nil {
+		t.Fatalf("open after the crash: %v", err)
+	}
+	defer closed(t, after)
+	if err := after.Check(context.Background()); err != nil {
+		t.Errorf("check after the crash: %v", err)
+	}
+	s.Engine = after
+	s.empty()
+}
+
+func (s *storm) define() {
+	for _, q := range []millrace.QueueSettings{
+		{UID: stormPlain, Version: 1, MaxAttempts: 3, TenantLimit: 20, MaxLength: 300, DropOldest: true, DeadRetention: 50 * time.Millisecond},
+		{UID: stormOrdered, Version: 2, MaxAttempts: 2, DeadRetention: time.Hour},
+	} {
+		defineAs(s, s.Engine, q)
+	}
+}
+
+// rage works until as many calls were made, copies the file system as a power
+// loss would leave it, and stops.
+func (s *storm) rage(fs *vfs.MemFS, seed uint64, calls int64, random *rand.Rand) *vfs.MemFS {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	reached := make(chan struct{})
+	for worker := range 6 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(seed, uint64(worker)+10))
+			for ctx.Err() == nil {
+				s.one(r)
+				if s.calls.Add(1) == calls {
+					close(reached)
+				}
+			}
+		})
+	}
+	<-reached
+	crashed := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: random.IntN(101), RNG: random})
+	cancel()
+	wg.Wait()
+	return crashed
+}
+
+// one does one thing at random.
+func (s *storm) one(r *rand.Rand) {
+	ctx, queue := context.Background(), stormPlain
+	if r.IntN(2) == 0 {
+		queue = stormOrdered
+	}
+	tenant := fmt.Sprint("t", r.IntN(4))
+	var err error
+	switch r.IntN(14) {
+	case 0, 1, 2:
+		_, err = s.Publish(ctx, 0, s.commit(r))
+	case 3, 4, 5:
+		s.leaseAndSettle(r, queue)
+	case 6:
+		s.step(ctx)
+	case 7:
+		_, _, err = s.Redrive(ctx, 0, millrace.DeadOf{Queue: queue, All: true, Max: 1 + r.IntN(20)})
+	case 8:
+		_, _, err = s.DropDead(ctx, 0, millrace.DeadOf{Queue: queue, All: true, Tenant: tenant, Max: 3})
+	case 9:
+		_, _, err = s.Purge(ctx, 0, millrace.Purge{Queue: queue, Tenant: tenant, Max: 1 + r.IntN(40)})
+	case 10:
+		err = s.SetTenant(ctx, 0, queue, tenant, &millrace.TenantSettings{Weight: r.IntN(4), Limit: r.IntN(10) - 1})
+	case 11:
+		_, err = s.Release(ctx, 0, millrace.Release{Queue: queue, Consumer: tenant, Max: 10})
+	case 12:
+		_ = s.CancelHeld(ctx, 0, tenant, fmt.Sprint(r.IntN(20)))
+	case 13:
+		err = s.Inject(ctx, 0, millrace.Inject{Queue: queue, Events: []millrace.InjectEvent{
+			{Tenant: tenant, Key: fmt.Sprint(r.IntN(5)), Seq: r.Uint64N(1000) + 1, RecordedAt: time.Now(), Body: []byte("injected")},
+		}})
+	}
+	if err != nil {
+		s.Error(err)
+	}
+}
+
+func (s *storm) commit(r *rand.Rand) millrace.Commit {
+	c := millrace.Commit{Version: 2}
+	for range 1 + r.IntN(30) {
+		ev := millrace.CommitEvent{Tenant: fmt.Sprint("t", r.IntN(4)), Topic: "storm", Body: []byte("body"), Queues: []string{stormPlain, stormOrdered}}
+		if r.IntN(3) > 0 {
+			ev.Key = fmt.Sprint(r.IntN(8))
+		}
+		if r.IntN(10) == 0 {
+			ev.ID, ev.Delay, ev.Queues = fmt.Sprint(r.IntN(20)), time.Duration(r.IntN(50))*time.Millisecond, nil
+			ev.Remembered, ev.Digest = true, benchDigest(r.IntN(1000))
+		}
+		c.Events = append(c.Events, ev)
+	}
+	return c
+}
+
+func (s *storm) leaseAndSettle(r *rand.Rand, queue string) {
+	var token millrace.Token
+	binary.BigEndian.PutUint64(token[:], s.tokens.Add(1))
+	l := millrace.Lease{Queue: queue, Max: 1 + r.IntN(30), For: time.Duration(1+r.IntN(100)) * time.Millisecond, Token: token, Consumer: fmt.Sprint("t", r.IntN(4))}
+	if queue == stormPlain && r.IntN(4) == 0 {
+		l.For = 0
+	}
+	got, err := s.Lease(context.Background(), 0, l)
+	if err != nil {
+		s.Error(err)
+		return
+	}
+	var items []millrace.SettleItem
+	for _, m := range got.Messages {
+		if r.IntN(4) > 0 {
+			items = append(items, millrace.SettleItem{Name: m.Name, Token: token, Delay: time.Duration(r.IntN(3)) * 5 * time.Millisecond})
+		}
+	}
+	verb := []millrace.Verb{millrace.Ack, millrace.Retry, millrace.Bury}[r.IntN(3)]
+	if _, err := s.Settle(context.Background(), 0, millrace.Settle{Queue: queue, Verb: verb, Items: items}); err != nil {
+		s.Error(err)
+	}
+}
+
+// step does what is due and publishes the delayed events that come out of it.
+func (s *storm) step(ctx context.Context) {
+	done, err := s.Step(ctx, 0, time.Time{}, 50)
+	if err != nil {
+		s.Error(err)
+	}
+	for _, h := range done.Events {
+		c := millrace.Commit{Version: 2, Events: []millrace.CommitEvent{{Tenant: "late", Topic: "storm", Body: h.Body, Queues: []string{stormOrdered}, From: h.Name}}}
+		if _, err := s.Publish(ctx, 0, c); err != nil {
+			s.Error(err)
+		}
+	}
+}
+
+// empty removes both queues; nothing of them may be left.
+func (s *storm) empty() {
+	ctx := context.Background()
+	if _, err := s.Apply(ctx, 0, millrace.Apply{Version: 3, Removed: []string{stormPlain, stormOrdered}}); err != nil {
+		s.Fatal(err)
+	}
+	for n := 100; n == 100; {
+		var err error
+		if n, err = s.Sweep(ctx, 0, 100); err != nil {
+			s.Fatal(err)
+		}
+	}
+	if err := s.Check(ctx); err != nil {
+		s.Errorf("check after the sweep: %v", err)
+	}
+	for what, n := range s.RecordsOfQueues() {
+		s.Errorf("%d records of kind %s are left of swept queues", n, what)
+	}
+}

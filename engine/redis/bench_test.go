@@ -18,6 +18,7 @@ import (
 )
 
 const benchQueue = "00000000000000aa"
+const keyedQueue = "00000000000000bc"
 
 var benchBody = make([]byte, 256)
 
@@ -74,6 +75,21 @@ func BenchmarkLeaseAndAckInHundreds(b *testing.B) {
 	}
 }
 
+// Of 10,000 keys each, in a queue that keeps their order and in one that does not.
+func BenchmarkLeaseAndAckOfKeys(b *testing.B) {
+	for name, settings := range map[string]millrace.QueueSettings{"ordered": {Ordered: true}, "unordered": {}, "limited": {TenantLimit: 10_000}} {
+		b.Run(name, func(b *testing.B) {
+			e, s := benchEngine(b)
+			settings.UID, settings.Version = keyedQueue, 1
+			if _, err := e.Apply(b.Context(), 0, millrace.Apply{Version: 1, Queues: []millrace.QueueSettings{settings}}); err != nil {
+				b.Fatal(err)
+			}
+			inFours(max(b.N, 100), func(i int) { publishTo(b, e, keyedQueue, 100*i, 100, 1, 10_000) })
+			rated(b, s, 100, func(n int) { inFours(n, func(int) { leaseAndAckOf(b, e, keyedQueue, 100) }) })
+		})
+	}
+}
+
 // cpu is the time in seconds that a server has computed.
 func cpu(s *redistest.Server) float64 {
 	user, _ := strconv.ParseFloat(s.Info("used_cpu_user"), 64)
@@ -121,10 +137,17 @@ func benchEngine(b *testing.B) (*redis.Engine, *redistest.Server) {
 }
 
 func publish(b *testing.B, e *redis.Engine, from, count, tenants int) {
+	publishTo(b, e, benchQueue, from, count, tenants, 0)
+}
+
+func publishTo(b *testing.B, e *redis.Engine, queue string, from, count, tenants, keys int) {
 	events := make([]millrace.CommitEvent, count)
 	for i := range events {
 		events[i] = millrace.CommitEvent{
-			Tenant: "tenant-" + strconv.Itoa((from+i)%tenants), Topic: "orders", Body: benchBody, Queues: []string{benchQueue},
+			Tenant: "tenant-" + strconv.Itoa((from+i)%tenants), Topic: "orders", Body: benchBody, Queues: []string{queue},
+		}
+		if keys > 0 {
+			events[i].Key = "key-" + strconv.Itoa((from+i)%keys)
 		}
 	}
 	if _, err := e.Publish(context.Background(), 0, millrace.Commit{Version: 1, Events: events}); err != nil {
@@ -132,15 +155,17 @@ func publish(b *testing.B, e *redis.Engine, from, count, tenants int) {
 	}
 }
 
-func leaseAndAck(b *testing.B, e *redis.Engine, count int) {
-	l := millrace.Lease{Queue: benchQueue, Max: count, MaxBytes: millrace.MaxLeaseBytes, For: time.Minute}
+func leaseAndAck(b *testing.B, e *redis.Engine, count int) { leaseAndAckOf(b, e, benchQueue, count) }
+
+func leaseAndAckOf(b *testing.B, e *redis.Engine, queue string, count int) {
+	l := millrace.Lease{Queue: queue, Max: count, MaxBytes: millrace.MaxLeaseBytes, For: time.Minute}
 	_, _ = rand.Read(l.Token[:])
 	got, err := e.Lease(context.Background(), 0, l)
 	if err != nil || len(got.Messages) != count {
 		b.Errorf("leased %d: %v", len(got.Messages), err)
 		return
 	}
-	s := millrace.Settle{Queue: benchQueue, Verb: millrace.Ack}
+	s := millrace.Settle{Queue: queue, Verb: millrace.Ack}
 	for _, m := range got.Messages {
 		s.Items = append(s.Items, millrace.SettleItem{Name: m.Name, Token: l.Token})
 	}

@@ -63,7 +63,7 @@ const (
 	ringKey    = ":ring"    // list: tenants in the order of their turns
 	inKey      = ":in"      // set: the same tenants
 	parkedKey  = ":parked"  // sorted set: tenants with something leasable that may not be in the ring
-	hollowKey  = ":hollow"  // set: tenants in the ring with nothing waiting
+	hollowKey  = ":hollow"  // set: tenants in the ring with nothing leasable
 	tenantsKey = ":tenants" // sorted set: tenants that hold anything or have settings, by name
 	tenantKey  = ":tenant"  // hash: tenant → its own weight and limit
 	flightKey  = ":flight"  // hash: tenant → messages leased
@@ -71,7 +71,7 @@ const (
 	headKey    = ":head"    // hash, ordered: tenant, NUL, key → its first message that is not settled
 	headsKey   = ":heads:"  // sorted set, ordered: = and key, or a name, by the name of the head; the tenant follows
 	behindKey  = ":behind:" // list, ordered: who waits behind the head; tenant, NUL, key follow
-	linesKey   = ":lines:"  // set, ordered: tenant, NUL, key of those with someone behind; the tenant follows
+	linesKey   = ":lines:"  // set, ordered: tenant, NUL, key of all with someone behind, and more; the tenant follows
 	lateKey    = ":late:"   // sorted set: delayed names; the tenant follows
 	lostKey    = ":lost:"   // sorted set: names of dead letters; the tenant follows
 	whoseKey   = ":whose"   // hash: lease group → consumer

@@ -46,6 +46,8 @@ for i = 1, queues do
     if (tonumber(there[1]) or -1) <= v then
       if there[1] then conf = ordering(there[2], conf) end
       call('HSET', T .. ':q:' .. u, 'version', v, 'max', max, 'conf', conf)
+      -- A long value keeps Redis from packing the hash: a packed one is searched through.
+      if not there[1] then call('HSET', T .. ':q:' .. u .. ':flight', '', string.rep('.', 65)) end
       if there[1] and there[2] ~= conf then loosen(u) end
     end
   end

@@ -19,7 +19,8 @@ local function see(f, size)
   f.seen, f.list, f.back = size, {}, 0
   if q.ordered then
     local heads = call('ZRANGE', q.key .. ':heads:' .. f.tenant, 0, size, 'WITHSCORES')
-    f.at, f.back = {}, size + 1
+    if q.tried == nil then q.tried = call('EXISTS', q.key .. ':tries') == 1 end
+    f.at, f.back = {}, q.tried and size + 1 or 0
     for i = 1, #heads, 2 do f.at[#f.at + 1], f.list[#f.list + 1] = heads[i], heads[i + 1] end
     return
   end
@@ -34,7 +35,7 @@ local function see(f, size)
 end
 
 -- Read: play the ring's turns on what the facets show, one message a turn.
-local simple = q.plain and q.hollow == 0
+local simple = q.free and q.hollow == 0
 local ring, turns, names, played = {}, {}, {}, nil
 if simple then
   ring = call('LRANGE', q.key .. ':ring', 0, max - 1)

@@ -1,4 +1,4 @@
--- A queue with an order, weights, limits, or tenants in the ring that have nothing left:
+-- A queue with weights, limits, or tenants in the ring that have nothing left:
 -- play the ring's turns by all the rules, and write nothing. The turns end before a
 -- message more than most would be taken.
 -- ARGV  6 ms

@@ -57,7 +57,7 @@ local function keep(...) call('HSET', T, 't', str(now), 'off', off, ...) end
 local function hint(text) redis.pcall('SPUBLISH', T .. ':hint', text) end
 
 -- What few queues have, in one field: how many tenants have settings, are parked, are
--- in the ring with nothing waiting; messages dropped; named lease groups, now and ever;
+-- in the ring with nothing leasable; messages dropped; named lease groups, now and ever;
 -- the turn that was cut short and what is left of it; how far parked tenants were
 -- roused, and a purge got.
 local few = '<dddddddI2c0I2c0I2c0'
@@ -81,8 +81,10 @@ local function load(u)
   if f[9] then
     q.special, q.parked, q.hollow, q.dropped, q.named, q.ever, q.credit, q.turn, q.wake, q.purged = struct.unpack(few, f[9])
   end
-  -- Plain: whoever has something waiting may be leased from, one message a turn.
-  q.plain = q.limit == 0 and q.special == 0 and not q.ordered
+  -- Free: whoever has something leasable may be in the ring, and a turn is one message.
+  -- Plain: it is also leasable whatever waits.
+  q.free = q.limit == 0 and q.special == 0
+  q.plain = q.free and not q.ordered
   return q
 end
 

@@ -1,6 +1,6 @@
 -- What the scripts share that move tenants of a queue: into the ring and out of it.
 -- Who has something leasable is in the ring or parked: parked are those at weight 0 or
--- at their limit, by name. Who has nothing waiting any more but was in the ring (a purge)
+-- at their limit, by name. Who has nothing leasable any more but was in the ring (a purge)
 -- is hollow until its turn finds it so. Whoever holds anything or has settings is listed
 -- in `tenants`.
 -- In an ordered queue a message goes by its tenant, or by tenant, NUL, key if it has a key.
@@ -29,7 +29,7 @@ local function unpark(q, tenant)
   if q.parked > 0 then tally(q, 'parked', -call('ZREM', q.key .. ':parked', tenant)) end
 end
 
--- A tenant in the ring has something waiting again.
+-- A tenant in the ring has something leasable again.
 local function fill(q, tenant)
   if q.hollow > 0 then tally(q, 'hollow', -call('SREM', q.key .. ':hollow', tenant)) end
 end
@@ -93,13 +93,15 @@ local function empty(q, t)
     and (not q.ordered or call('HEXISTS', key .. ':waiting', t) == 0)
 end
 
--- Tenants that may have nothing left: those that do not are listed no more.
-local function vacate(q, tenants)
+-- Tenants that may have nothing left: those that do not are listed no more. Of tenants
+-- that have nothing leased (landed) the ring tells it, unless the queue is one of the few.
+local function vacate(q, tenants, landed)
   if #tenants == 0 then return end
   local inside, none = gather('SMISMEMBER', q.key .. ':in', tenants), {}
+  local told = landed and q.plain and q.parked == 0 and call('EXISTS', q.key .. ':delayed', q.key .. ':dead') == 0
   for i = 1, #tenants do
-    local may = inside[i] == 0 or q.hollow > 0 or q.ordered
-    if may and empty(q, tenants[i]) then none[#none + 1] = tenants[i] end
+    local outside = inside[i] == 0
+    if outside and told or (outside or q.hollow > 0 or q.ordered) and empty(q, tenants[i]) then none[#none + 1] = tenants[i] end
   end
   bulk('ZREM', q.key .. ':tenants', none)
 end
@@ -123,7 +125,8 @@ local function ready(q, name, who)
   call('ZADD', q.key .. ':heads:' .. tenant, name, at)
 end
 
--- Who is behind the head of a key: the tenant's `lines` names the keys that have someone.
+-- Who is behind the head of a key: the tenant's `lines` names the keys that have someone,
+-- or had since their first message that is not settled.
 local function behind(q, command, who, name)
   if call(command, q.key .. ':behind:' .. who, name) == 1 then call('SADD', q.key .. ':lines:' .. tenantOf(who), who) end
 end
@@ -145,9 +148,9 @@ local function advance(q, who)
   local name = call('LPOP', q.key .. ':behind:' .. who)
   if not name then
     call('HDEL', q.key .. ':head', who)
+    call('SREM', q.key .. ':lines:' .. tenantOf(who), who)
     return false
   end
-  if call('EXISTS', q.key .. ':behind:' .. who) == 0 then call('SREM', q.key .. ':lines:' .. tenantOf(who), who) end
   call('HSET', q.key .. ':head', who, name)
   ready(q, name, who)
   return true

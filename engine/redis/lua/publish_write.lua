@@ -82,7 +82,8 @@ for i = 1, nQ do
   for _, f in ipairs(q.touched) do
     local first = append(q, f)
     if not f.inRing or q.hollow > 0 or q.ordered then outside[#outside + 1] = f.tenant end
-    if f.inRing then fill(q, f.tenant)
+    if f.inRing then
+      if first then fill(q, f.tenant) end
     elseif q.plain and q.parked == 0 then newly[#newly + 1] = f.tenant
     elseif first then later[#later + 1] = {tonumber(first), f.tenant} end
   end

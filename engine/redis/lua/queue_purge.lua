@@ -42,7 +42,7 @@ local function purgeKeys(t)
   while #gone < max do
     local who = call('SRANDMEMBER', q.key .. ':lines:' .. t)
     if not who then break end
-    wait(q, t, -take(call('LPOP', q.key .. ':behind:' .. who, max - #gone)))
+    wait(q, t, -take(call('LPOP', q.key .. ':behind:' .. who, max - #gone) or {}))
     if call('EXISTS', q.key .. ':behind:' .. who) == 0 then call('SREM', q.key .. ':lines:' .. t, who) end
   end
 end
@@ -54,12 +54,9 @@ local function purgeTenant(t)
   if q.ordered then purgeKeys(t) else purgeFacet(t) end
   if #gone == before then return end
   touched[#touched + 1] = t
-  if q.ordered then
-    if call('EXISTS', q.key .. ':heads:' .. t) == 1 then admit(q, t) else unpark(q, t) end
-  elseif waiting(q, t) == 0 then
-    unpark(q, t)
-    if call('SISMEMBER', q.key .. ':in', t) == 1 then tally(q, 'hollow', call('SADD', q.key .. ':hollow', t)) end
-  end
+  if call('EXISTS', q.key .. ':heads:' .. t, q.key .. ':back:' .. t, q.key .. ':facet:' .. t) > 0 then return admit(q, t) end
+  unpark(q, t)
+  if call('SISMEMBER', q.key .. ':in', t) == 1 then tally(q, 'hollow', call('SADD', q.key .. ':hollow', t)) end
 end
 
 -- All tenants in turn, at most 1,000 that have nothing to remove; the next call goes on

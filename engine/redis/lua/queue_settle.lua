@@ -39,7 +39,7 @@ end
 local function landAll()
   local tenants, counts, fresh, none = {}, {}, {}, {}
   for i = 1, #found do
-    local t = found[i]
+    local t = tenantOf(found[i])
     if not counts[t] then counts[t], tenants[#tenants + 1] = 0, t end
     counts[t] = counts[t] + 1
   end
@@ -51,7 +51,37 @@ local function landAll()
   end
   bulk('HSET', q.key .. ':flight', fresh)
   bulk('HDEL', q.key .. ':flight', none)
-  vacate(q, none)
+  vacate(q, none, true)
+end
+
+-- Many keys go on at once. Tenants enter in the order of their first key that does.
+local function passAll()
+  local idle, heads, tenants, of = {}, {}, {}, {}
+  for i = 1, #found do
+    local who = found[i]
+    local tenant = tenantOf(who)
+    local name = #who > #tenant and call('LPOP', q.key .. ':behind:' .. who)
+    local t = of[tenant]
+    if not t then
+      t = {name = tenant, idle = {}, heads = {}}
+      of[tenant], tenants[#tenants + 1] = t, t
+    end
+    if name then
+      heads[#heads + 1], heads[#heads + 2] = who, name
+      t.heads[#t.heads + 1], t.heads[#t.heads + 2] = name, '=' .. string.sub(who, #tenant + 2)
+      t.first = t.first or i
+    elseif #who > #tenant then
+      idle[#idle + 1], t.idle[#t.idle + 1] = who, who
+    end
+  end
+  bulk('HSET', q.key .. ':head', heads)
+  bulk('HDEL', q.key .. ':head', idle)
+  table.sort(tenants, function(a, b) return (a.first or 0) < (b.first or 0) end)
+  for _, t in ipairs(tenants) do
+    bulk('SREM', q.key .. ':lines:' .. t.name, t.idle)
+    bulk('ZADD', q.key .. ':heads:' .. t.name, t.heads)
+    if t.first then admit(q, t.name) end
+  end
 end
 
 -- They end one by one, and each may let its tenant or its key go on.
@@ -76,7 +106,9 @@ if #live > 0 then
     bulk('HDEL', q.key .. ':tries', again)
     settled(q, live, lanes)
     q.acked = q.acked + #live
-    if q.plain and q.parked == 0 then landAll() else landEach() end
+    local many = q.free and q.parked == 0
+    if many and q.ordered then passAll() end
+    if many then landAll() else landEach() end
   end
   for i = 1, verb == 'a' and 0 or #found do
     local f = found[i]

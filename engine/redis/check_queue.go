@@ -63,10 +63,11 @@ func newQueueChecker(c *checker, uid string) *queueChecker {
 		q.ordered = conf[2] == "1"
 		q.limit, _ = strconv.ParseInt(conf[4], 10, 64)
 	}
-	ok := false
-	if q.few, ok = readFew(c.hashes[q.name]["few"]); !ok {
+	few, ok := readFew(c.hashes[q.name]["few"])
+	if !ok {
 		q.bad("what few queues have cannot be read")
 	}
+	q.few = few
 	return q
 }
 

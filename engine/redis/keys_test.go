@@ -59,6 +59,10 @@ func (p place) key(k keys) string {
 		return facet(own, p.uid, p.tenant)
 	case p.kind == backKey:
 		return back(own, p.uid, p.tenant)
+	case p.kind == aliasKey:
+		return own + p.kind + p.tenant
+	case strings.HasSuffix(p.kind, ":"):
+		return queue(own, p.uid) + p.kind + p.tenant
 	case p.kind == "queue":
 		return queue(own, p.uid)
 	case strings.HasPrefix(p.kind, "q"):
@@ -72,14 +76,17 @@ func TestTwoNamesNeverShareAKey(t *testing.T) {
 		"own", "never", "channel", "queue", facetKey, backKey,
 		bodyKey, holdersKey, dueKey, topicsKey, trashKey, removedKey, dedupeKey + "0", dedupeKey + "1", lastKey + "0", lastKey + "1",
 		"q" + ringKey, "q" + inKey, "q" + leasedKey, "q" + groupKey, "q" + leftKey, "q" + delayedKey, "q" + triesKey, "q" + deadKey, "q" + whyKey, "q" + ageKey, "q" + agesKey,
+		heldKey, longKey, longsKey, "q" + parkedKey, "q" + hollowKey, "q" + tenantsKey, "q" + tenantKey, "q" + flightKey, "q" + waitingKey, "q" + headKey, "q" + whoseKey,
+		headsKey, behindKey, linesKey, lateKey, lostKey, byKey, aliasKey,
 	}
 	words := []string{"ring", "in", "facet", "back", "q", "body", "due", "0", "1", "a", "ab", "key0", "hint", "leased"}
 	draw := rapid.Custom(func(t *rapid.T) place {
 		p := place{lane: rapid.IntRange(0, 7).Draw(t, "lane"), kind: rapid.SampledFrom(kinds).Draw(t, "kind")}
-		if p.kind == "queue" || p.kind == facetKey || p.kind == backKey || p.kind[0] == 'q' {
+		ends := strings.HasSuffix(p.kind, ":")
+		if p.kind == "queue" || ends && p.kind != aliasKey || p.kind[0] == 'q' {
 			p.uid = rapid.SampledFrom(words).Draw(t, "uid")
 		}
-		if p.kind == facetKey || p.kind == backKey {
+		if ends {
 			p.tenant = rapid.OneOf(rapid.SampledFrom(words), rapid.StringMatching(`[A-Za-z0-9._-]{1,8}`)).Draw(t, "tenant")
 		}
 		return p

@@ -27,8 +27,8 @@ local function resurrect(name, who)
   local t, at = place(who, name)
   local head = at ~= name and call('HGET', q.key .. ':head', who)
   if not head then return lineUp(q, name, who) end
-  if not call('ZSCORE', q.key .. ':heads:' .. t, at) then return behind(q, 'LPUSH', who, name) end
-  behind(q, 'LPUSH', who, head)
+  if not call('ZSCORE', q.key .. ':heads:' .. t, at) then return behind(q, who, name, true) end
+  behind(q, who, head, true)
   call('HSET', q.key .. ':head', who, name)
   ready(q, name, who)
 end

@@ -5,7 +5,10 @@
 -- in `tenants`.
 -- In an ordered queue a message goes by its tenant, or by tenant, NUL, key if it has a key.
 
-local function tenantOf(who) return string.match(who, '^[^%z]*') end
+local function tenantOf(who)
+  local at = string.find(who, '\0', 1, true)
+  return at and string.sub(who, 1, at - 1) or who
+end
 
 -- How many messages a tenant has a turn, and may have leased (0: any number).
 local function allowed(q, tenant)
@@ -127,15 +130,17 @@ end
 
 -- Who is behind the head of a key: the tenant's `lines` names the keys that have someone,
 -- or had since their first message that is not settled.
-local function behind(q, command, who, name)
-  if call(command, q.key .. ':behind:' .. who, name) == 1 then call('SADD', q.key .. ':lines:' .. tenantOf(who), who) end
+local function behind(q, who, name, next)
+  local key = q.key .. ':behind:' .. who
+  local length = next and call('LPUSH', key, name) or call('RPUSH', key, name)
+  if length == 1 then call('SADD', q.key .. ':lines:' .. tenantOf(who), who) end
 end
 
 -- A new message of a key waits. Returns whether it may be leased.
 local function lineUp(q, name, who)
   local tenant = tenantOf(who)
   if #who > #tenant and call('HSETNX', q.key .. ':head', who, name) == 0 then
-    behind(q, 'RPUSH', who, name)
+    behind(q, who, name, false)
     return false
   end
   ready(q, name, who)
@@ -144,7 +149,7 @@ end
 
 -- A key goes on to its next message. Returns whether there is one.
 local function advance(q, who)
-  if not string.find(who, '%z') then return false end
+  if tenantOf(who) == who then return false end
   local name = call('LPOP', q.key .. ':behind:' .. who)
   if not name then
     call('HDEL', q.key .. ':head', who)

@@ -14,8 +14,7 @@ end
 for i = 1, #served do
   local f = served[i]
   local old = q.ordered and f.gave or math.min(f.gave, f.back)
-  if q.ordered then call('ZPOPMIN', q.key .. ':heads:' .. f.tenant, old)
-  elseif old > 0 then call('ZPOPMIN', q.key .. ':back:' .. f.tenant, old) end
+  if old > 0 then call('ZREMRANGEBYRANK', q.key .. (q.ordered and ':heads:' or ':back:') .. f.tenant, 0, old - 1) end
   if f.gave > old then call('LPOP', q.key .. ':facet:' .. f.tenant, f.gave - old) end
   wait(q, f.tenant, -f.gave)
 end

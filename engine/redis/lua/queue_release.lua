@@ -10,6 +10,7 @@ while ended < max do
   local id = call('ZRANGE', q.key .. ':by:' .. consumer, 0, 0)[1]
   if not id then break end
   local found = members(q, id, max - ended)
+  if #found == 0 then break end -- an empty group is not listed
   for _, f in ipairs(found) do lapse(q, f, lanes) end
   part(q, {[id] = #found})
   ended = ended + #found

@@ -39,7 +39,7 @@ end
 local function landAll()
   local tenants, counts, fresh, none = {}, {}, {}, {}
   for i = 1, #found do
-    local t = tenantOf(found[i])
+    local t = q.ordered and tenantOf(found[i]) or found[i]
     if not counts[t] then counts[t], tenants[#tenants + 1] = 0, t end
     counts[t] = counts[t] + 1
   end

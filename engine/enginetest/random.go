@@ -55,6 +55,7 @@ type pair struct {
 	known  []string // queues that the lanes know
 	out    []lent   // leases, live or not
 	ids    int
+	sent   []millrace.CommitEvent // with an id
 	trace  []string
 
 	commits, leases int  // messages at most
@@ -199,6 +200,11 @@ func (p *pair) publishSome(lane int) {
 }
 
 func (p *pair) someEvent() millrace.CommitEvent {
+	if p.random.IntN(6) == 0 {
+		if e, was := p.somethingSent(); was {
+			return e
+		}
+	}
 	tenant := string(rune('a' + p.random.IntN(6)))
 	p.ids++
 	e := event(tenant, strings.Repeat("x", p.random.IntN(40))+strconv.Itoa(p.ids))
@@ -206,20 +212,32 @@ func (p *pair) someEvent() millrace.CommitEvent {
 	e.Key = []string{"", "k", "k:2"}[p.random.IntN(3)]
 	if p.random.IntN(12) == 0 {
 		e.ID, e.Delay = strconv.Itoa(p.ids), p.soon()
-		return known(e, e.ID)
+		e = known(e, e.ID)
+		p.sent = append(p.sent, e)
+		return e
 	}
 	for _, q := range p.known {
 		if p.random.IntN(3) > 0 {
 			e.Queues = append(e.Queues, q)
 		}
 	}
-	switch p.random.IntN(3) {
-	case 0:
-		return known(e, strconv.Itoa(p.random.IntN(p.ids)))
-	case 1:
-		return known(e, strconv.Itoa(p.ids))
+	if p.random.IntN(3) == 0 {
+		return e
 	}
+	e = known(e, strconv.Itoa(p.ids))
+	p.sent = append(p.sent, e)
 	return e
+}
+
+// somethingSent is an event with an id that was given before, if there was one:
+// with or without a delay, whatever it had.
+func (p *pair) somethingSent() (millrace.CommitEvent, bool) {
+	if len(p.sent) == 0 {
+		return millrace.CommitEvent{}, false
+	}
+	e := p.sent[max(0, len(p.sent)-1-p.random.IntN(20))]
+	e.Queues = slices.DeleteFunc(slices.Clone(e.Queues), func(q string) bool { return !slices.Contains(p.known, q) })
+	return e, true
 }
 
 func describe(events []millrace.CommitEvent) string {

@@ -17,10 +17,17 @@ type counted struct{ Done, Left int }
 
 func (p *pair) setSomeTenant(lane int) {
 	uid, tenant := p.someQueue(), p.someTenant()
+	if q := p.model.lanes[lane].queues[uid]; q.credit > 0 && p.random.IntN(2) == 0 {
+		tenant = q.ring[0] // in the midst of its turn
+	}
 	var s *millrace.TenantSettings
 	if p.random.IntN(4) > 0 {
 		s = &millrace.TenantSettings{Weight: []int{0, 1, 2, 4}[p.random.IntN(4)], Limit: []int{-1, 0, 1, 3}[p.random.IntN(4)]}
 	}
+	p.setTenant(lane, uid, tenant, s)
+}
+
+func (p *pair) setTenant(lane int, uid, tenant string, s *millrace.TenantSettings) {
 	both(p, fmt.Sprintf("tenant %s of %s in %d: %+v", tenant, uid, lane, s), func(e millrace.Engine) (struct{}, error) {
 		return struct{}{}, e.SetTenant(p.ctx(), lane, uid, tenant, s)
 	})

@@ -30,6 +30,11 @@ func (p *pair) addQueue() {
 	}
 	p.queues[uid] = millrace.QueueSettings{UID: uid, Ordered: p.random.IntN(2) == 0}
 	p.set(p.someSettings(uid))
+	for lane := range p.config.Lanes {
+		for range 3 {
+			p.setTenant(lane, uid, p.someTenant(), &millrace.TenantSettings{Weight: 2 + p.random.IntN(4), Limit: asTheQueue})
+		}
+	}
 }
 
 func (p *pair) changeQueue() { p.set(p.someSettings(p.someQueue())) }
@@ -43,7 +48,7 @@ func (p *pair) someSettings(uid string) millrace.QueueSettings {
 	s.BlockDelay = time.Duration(pick(0, 5, 7)) * time.Second
 	s.Paused = pick(0, 0, 0, 0, 1) == 1
 	s.TenantLimit = pick(0, 0, 1, 2, 5) * p.leases / 6
-	s.MaxLength = pick(0, 0, 0, 3, 8) * p.commits
+	s.MaxLength = pick(0, 0, 0, 2, 6) * p.commits / 5
 	s.DropOldest = !s.Ordered && pick(0, 1) == 1
 	s.DeadRetention = time.Duration(pick(0, 0, 20, 60)) * time.Second
 	return s

@@ -112,7 +112,7 @@ func await(t *testing.T, load *enginetest.Load, since, times int, op string, cod
 // TestAPartitionThatFillsUpRefusesToPublishAndRecovers publishes until there is
 // no room but the reserve.
 func TestAPartitionThatFillsUpRefusesToPublishAndRecovers(t *testing.T) {
-	dir := small(t, "size=192m")
+	dir := small(t, "size=320m")
 	e := openReserved(t, dir, 128<<20)
 	stored := enginetest.FillUp(t, e, 100_000)
 	if stored < 10 {

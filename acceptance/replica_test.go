@@ -2,8 +2,10 @@ package acceptance
 
 import (
 	"log/slog"
+	"regexp"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/millrace-dev/millrace"
 	"github.com/millrace-dev/millrace/broker"
@@ -26,6 +28,7 @@ func TestACommitThatNoReplicaHasIsNotAcknowledgedAndItsRepeatIsSafe(t *testing.T
 		t.Fatal(err)
 	}
 	useManyConnections(t, b)
+	awaitReplica(t, master)
 	replica.Pause()
 	last := order("acme", "k", 1)
 	_, err = b.Publish(t.Context(), last)
@@ -38,6 +41,21 @@ func TestACommitThatNoReplicaHasIsNotAcknowledgedAndItsRepeatIsSafe(t *testing.T
 	}
 }
 
+// awaitReplica waits until the replica has said that it has everything.
+func awaitReplica(t *testing.T, master *redistest.Server) {
+	t.Helper()
+	said := regexp.MustCompile(`(?s)slave0:.*?,offset=(\d+),.*master_repl_offset:(\d+)`)
+	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(50 * time.Millisecond) {
+		info := master.Do("INFO", "replication")
+		if m := said.FindStringSubmatch(info); m != nil && m[1] == m[2] {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the replica lags behind: %s", info)
+		}
+	}
+}
+
 // useManyConnections publishes and leases from many goroutines at once.
 func useManyConnections(t *testing.T, b millrace.Backbone) {
 	t.Helper()
@@ -45,8 +63,16 @@ func useManyConnections(t *testing.T, b millrace.Backbone) {
 	for range 8 {
 		users.Go(func() {
 			for range 20 {
-				publish(t, b, millrace.Event{Topic: "orders", Type: "created"})
-				ack(t, b, "all", lease(t, b, "all", 5)...)
+				_, failed := b.Publish(t.Context(), millrace.Event{Topic: "orders", Type: "created"})
+				leased, err := b.Queues().Lease(t.Context(), "all", millrace.LeaseOptions{Max: 5})
+				if failed != nil || err != nil {
+					t.Errorf("publish: %v; lease: %v", failed, err)
+					return
+				}
+				if _, err := b.Queues().Ack(t.Context(), "all", settlements(leased...)...); err != nil {
+					t.Error(err)
+					return
+				}
 			}
 		})
 	}

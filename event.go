@@ -1,11 +1,12 @@
 package millrace
 
 import (
-	"encoding/json"
 	"mime"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // DefaultTenant is the tenant of an event that names none.
@@ -65,7 +66,7 @@ func (e *Event) Faults(at string) []Fault {
 	f.delay(e)
 	f.contentType(e.ContentType)
 	f.attributes(e.Attributes)
-	if len(e.Data) > 0 && e.IsJSON() && !json.Valid(e.Data) {
+	if len(e.Data) > 0 && e.IsJSON() && !jsontext.Value(e.Data).IsValid(jsontext.AllowDuplicateNames(true)) {
 		f.add("data", "must be JSON, as the content type says")
 	}
 	if n := e.Size(); n > MaxEventSize {

@@ -73,7 +73,7 @@ func (b *Broker) deliverHeld(ctx context.Context, lane int, held []millrace.Held
 			b.log.Error("a delayed event cannot be read", "lane", lane, "name", h.Name, "error", err)
 		}
 		all[i] = i
-		p.routed = append(p.routed, e)
+		p.places = append(p.places, addressOf(&e))
 		p.events = append(p.events, millrace.CommitEvent{Tenant: e.Tenant, Topic: e.Topic, Key: e.Key, Body: h.Body, From: h.Name})
 	}
 	b.commitLane(ctx, p, lane, all)
@@ -87,7 +87,7 @@ func (b *Broker) deliverHeld(ctx context.Context, lane int, held []millrace.Held
 		p.results[i].Err = nil
 		if b.commitLane(ctx, p, lane, all[i:i+1]); p.results[i].Err != nil {
 			b.refused.Add(1)
-			b.log.Warn("a delayed event is due but cannot be stored yet", "id", p.routed[i].ID, "error", fmt.Sprint(p.results[i].Err))
+			b.log.Warn("a delayed event is due but cannot be stored yet", "address", p.places[i].text, "error", fmt.Sprint(p.results[i].Err))
 		}
 	}
 }

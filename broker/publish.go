@@ -38,8 +38,8 @@ func (b *Broker) Publish(ctx context.Context, events ...millrace.Event) ([]millr
 // publication is one request on its way into the lanes.
 type publication struct {
 	events  []millrace.CommitEvent
-	routed  []millrace.Event // what the router needs of each
-	lanes   [][]int          // by lane, the indexes of its events
+	places  []address
+	lanes   [][]int // by lane, the indexes of its events
 	results []millrace.Published
 }
 
@@ -51,14 +51,14 @@ func (b *Broker) accept(events []millrace.Event) (*publication, error) {
 	n := len(events)
 	p := &publication{
 		events:  make([]millrace.CommitEvent, n),
-		routed:  make([]millrace.Event, n),
+		places:  make([]address, n),
 		lanes:   make([][]int, b.identity.Lanes),
 		results: make([]millrace.Published, n),
 	}
 	now := time.Now().UTC()
 	chosen := int(b.nextLane.Add(1) % uint64(b.identity.Lanes))
 	for i := range events {
-		if err := b.acceptOne(p, i, events[i], now, chosen); err != nil {
+		if err := b.acceptOne(p, i, &events[i], now, chosen); err != nil {
 			return nil, err
 		}
 	}
@@ -72,25 +72,27 @@ func eventFaults(events []millrace.Event) error {
 	var faults []millrace.Fault
 	latest := time.Now().Add(millrace.MaxEventDelay)
 	for i := range events {
-		at := "events[" + strconv.Itoa(i) + "]"
-		faults = append(faults, events[i].Faults(at)...)
+		if len(events[i].Faults("")) > 0 { // seldom: only then is the place worth writing down
+			faults = append(faults, events[i].Faults("events["+strconv.Itoa(i)+"]")...)
+		}
 		if events[i].DeliverAt.After(latest) {
-			faults = append(faults, millrace.Fault{Location: at + ".deliver_at", Message: "must be at most " + millrace.MaxEventDelay.String() + " ahead"})
+			faults = append(faults, millrace.Fault{Location: "events[" + strconv.Itoa(i) + "].deliver_at", Message: "must be at most " + millrace.MaxEventDelay.String() + " ahead"})
 		}
 	}
 	return millrace.Invalid(faults)
 }
 
 // acceptOne takes in the i-th event; one without key and id goes to the chosen lane.
-func (b *Broker) acceptOne(p *publication, i int, e millrace.Event, now time.Time, chosen int) error {
+func (b *Broker) acceptOne(p *publication, i int, given *millrace.Event, now time.Time, chosen int) error {
+	e := *given
 	if e.Tenant == "" {
 		e.Tenant = millrace.DefaultTenant
 	}
 	if e.Time.IsZero() {
 		e.Time = now
 	}
-	given, lane := e.ID != "", chosen
-	if !given {
+	remembered, lane := e.ID != "", chosen
+	if !remembered {
 		id, err := b.ids.next()
 		if err != nil {
 			return err
@@ -100,15 +102,17 @@ func (b *Broker) acceptOne(p *publication, i int, e millrace.Event, now time.Tim
 	switch {
 	case e.Key != "":
 		lane = millrace.LaneOf(millrace.Hash(e.Tenant, e.Key), b.identity.Lanes)
-	case given:
+	case remembered:
 		lane = millrace.LaneOf(millrace.Hash(e.Tenant, e.ID), b.identity.Lanes)
 	}
-	c := millrace.CommitEvent{Tenant: e.Tenant, Topic: e.Topic, Key: e.Key, Remembered: given, ID: e.ID, Delay: delayOf(&e, now)}
-	if given {
+	c := &p.events[i]
+	c.Tenant, c.Topic, c.Key, c.Remembered = e.Tenant, e.Topic, e.Key, remembered
+	c.ID, c.Delay = e.ID, delayOf(&e, now)
+	if remembered {
 		c.Digest = millrace.DigestOf(&e)
 	}
-	c.Body = millrace.AppendEvent(make([]byte, 0, 64+e.Size()), &e)
-	p.events[i], p.routed[i] = c, e
+	c.Body = millrace.AppendEvent(make([]byte, 0, 32+e.Size()), &e)
+	p.places[i] = addressOf(&e)
 	p.results[i] = millrace.Published{ID: e.ID, HasKey: e.Key != ""}
 	p.lanes[lane] = append(p.lanes[lane], i)
 	return nil
@@ -194,17 +198,25 @@ func (b *Broker) named(refused *millrace.Error, err error) error {
 
 // route makes the commit of the first events that fit in one, as a house routes them.
 func (p *publication) route(h *house, indexes []int) (millrace.Commit, int) {
-	c := millrace.Commit{Version: h.version, Events: make([]millrace.CommitEvent, 0, len(indexes))}
 	appends := 0
 	for n, i := range indexes {
-		e := p.events[i]
+		e := &p.events[i]
 		if e.Delay == 0 {
-			e.Queues = h.router.route(&p.routed[i])
+			e.Queues = h.router.route(p.places[i])
 		}
 		if appends += len(e.Queues); appends > maxAppends && n > 0 {
-			return c, n
+			indexes = indexes[:n]
+			break
 		}
-		c.Events = append(c.Events, e)
+	}
+	c := millrace.Commit{Version: h.version}
+	if len(indexes) == len(p.events) { // one lane, one commit: no need to copy
+		c.Events = p.events
+		return c, len(indexes)
+	}
+	c.Events = make([]millrace.CommitEvent, len(indexes))
+	for n, i := range indexes {
+		c.Events[n] = p.events[i]
 	}
 	return c, len(indexes)
 }

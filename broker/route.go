@@ -34,16 +34,20 @@ func newRouter(queues map[string]*queue) *router {
 	return r
 }
 
+// address is where an event comes from, as routing sees it.
+type address struct{ topic, text string }
+
+func addressOf(e *millrace.Event) address { return address{topic: e.Topic, text: e.Address()} }
+
 // route returns the uids of the queues that take an event. The slice is shared.
-func (r *router) route(e *millrace.Event) []string {
-	address := e.Address()
+func (r *router) route(a address) []string {
 	r.mu.RLock()
-	uids, ok := r.cache[address]
+	uids, ok := r.cache[a.text]
 	r.mu.RUnlock()
 	if ok {
 		return uids
 	}
-	uids = r.find(e.Topic, address)
+	uids = r.find(a.topic, a.text)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.cache) >= routeCacheSize {
@@ -52,7 +56,7 @@ func (r *router) route(e *millrace.Event) []string {
 			break
 		}
 	}
-	r.cache[address] = uids
+	r.cache[a.text] = uids
 	return uids
 }
 

@@ -35,7 +35,7 @@ func TestARouteIsTheSameWithAndWithoutTheIndexAndTheCache(t *testing.T) {
 							want = append(want, name)
 						}
 					}
-					got := slices.Sorted(slices.Values(r.route(&e)))
+					got := slices.Sorted(slices.Values(r.route(addressOf(&e))))
 					slices.Sort(want)
 					if !slices.Equal(got, want) {
 						t.Errorf("%s: got %v, want %v", e.Address(), got, want)
@@ -49,7 +49,7 @@ func TestARouteIsTheSameWithAndWithoutTheIndexAndTheCache(t *testing.T) {
 func TestTheRoutersMemoryIsBounded(t *testing.T) {
 	r := newRouter(map[string]*queue{"q": testQueue(t, "q", ":orders:")})
 	for i := range 3 * routeCacheSize {
-		r.route(&millrace.Event{Tenant: fmt.Sprint("t", i), Topic: "orders", Type: "x"})
+		r.route(addressOf(&millrace.Event{Tenant: fmt.Sprint("t", i), Topic: "orders", Type: "x"}))
 	}
 	if got := len(r.cache); got > routeCacheSize {
 		t.Errorf("got %d addresses, want at most %d", got, routeCacheSize)
@@ -65,6 +65,6 @@ func BenchmarkRouteHot(b *testing.B) {
 	r := newRouter(queues)
 	e := millrace.Event{Tenant: "acme", Topic: "topic7", Type: "x"}
 	for b.Loop() {
-		r.route(&e)
+		r.route(addressOf(&e))
 	}
 }

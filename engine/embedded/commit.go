@@ -17,24 +17,19 @@ func (e *Engine) wakeCommitter() {
 	}
 }
 
-// commit is the committer: it takes the open groups of all journals, applies
-// them as one batch, and releases those who wait.
+// commit is the committer: it takes the open groups of all journals and applies
+// them as one batch, in order. The syncer makes durable what is applied while the
+// committer applies the next.
 func (e *Engine) commit() {
 	defer close(e.committed)
-	var sync <-chan time.Time // runs while something is applied but not synced
+	defer close(e.applied)
 	for {
 		select {
 		case <-e.wake:
 			runtime.Gosched() // whoever was just released may add to this group
-			if e.commitOpen(false) && e.interval > 0 && sync == nil {
-				sync = time.After(e.interval)
-			}
-		case <-sync:
-			sync = nil
-			e.syncLog()
+			e.commitOpen(false)
 		case <-e.stop:
 			e.commitOpen(true)
-			e.syncLog()
 			return
 		case <-e.broken:
 			return
@@ -42,49 +37,46 @@ func (e *Engine) commit() {
 	}
 }
 
-// commitOpen writes all open groups, with last also what is only counted so
-// far, and reports whether it wrote any.
-func (e *Engine) commitOpen(last bool) bool {
-	groups, owners := e.groups[:0], e.owners[:0]
-	for _, j := range e.journals {
-		if g := j.take(last); g != nil {
-			groups, owners = append(groups, g), append(owners, j)
-		}
-	}
-	e.groups, e.owners = groups, owners
-	if len(groups) == 0 || e.failure() != nil || !e.apply(groups) {
-		return false
-	}
-	for i, j := range owners {
-		g := groups[i]
-		j.release(g)
-		e.sendHints(g.hints)
-		groups[i] = nil
-	}
-	return true
+// flight is a group that is applied and not yet released.
+type flight struct {
+	group *group
+	owner *journal
 }
 
-// apply makes groups durable with one batch: all bodies, then all messages,
-// then the rest, each in the order of the groups.
-func (e *Engine) apply(groups []*group) bool {
-	batch := groups[0].parts[0]
-	for part := range groups[0].parts {
-		for i, g := range groups {
+// commitOpen applies all open groups, with last also what is only counted so far.
+func (e *Engine) commitOpen(last bool) {
+	var flights []flight
+	for _, j := range e.journals {
+		if g := j.take(last); g != nil {
+			flights = append(flights, flight{g, j})
+		}
+	}
+	if len(flights) == 0 || e.failure() != nil || !e.apply(flights) {
+		return
+	}
+	select {
+	case e.applied <- flights:
+	case <-e.broken:
+	}
+}
+
+// apply hands groups to Pebble as one batch: all bodies, then all messages, then
+// the rest, each in the order of the groups. Nothing of it is durable yet.
+func (e *Engine) apply(flights []flight) bool {
+	batch := flights[0].group.parts[0]
+	for part := range flights[0].group.parts {
+		for i, f := range flights {
 			if i+part == 0 {
 				continue
 			}
-			if err := batch.Apply(g.parts[part], nil); err != nil {
+			if err := batch.Apply(f.group.parts[part], nil); err != nil {
 				e.fail(err)
 				return false
 			}
-			_ = g.parts[part].Close()
+			_ = f.group.parts[part].Close()
 		}
 	}
-	options := pebble.Sync
-	if e.interval > 0 {
-		options = pebble.NoSync
-	}
-	if err := e.db.Apply(batch, options); err != nil {
+	if err := e.db.Apply(batch, pebble.NoSync); err != nil {
 		e.fail(err)
 	}
 	// A commit that fails calls the logger's Fatalf and then returns no error.
@@ -95,9 +87,62 @@ func (e *Engine) apply(groups []*group) bool {
 	return true
 }
 
-// syncLog makes durable what was applied without a sync.
+// syncApplied is the syncer: it makes durable all that is applied, with one
+// fsync, and releases those who wait; meanwhile more is applied. With an interval
+// it releases at once and syncs later.
+func (e *Engine) syncApplied() {
+	defer close(e.synced)
+	var later <-chan time.Time // runs while something was released unsynced
+	for {
+		select {
+		case flights, more := <-e.applied:
+			flights = e.allApplied(flights)
+			switch {
+			case e.interval <= 0:
+				e.syncLog()
+			case later == nil:
+				later = time.After(e.interval)
+			}
+			if e.failure() == nil {
+				e.releaseAll(flights)
+			}
+			if !more {
+				e.syncLog()
+				return
+			}
+		case <-later:
+			later = nil
+			e.syncLog()
+		}
+	}
+}
+
+// allApplied adds to flights what else is applied by now.
+func (e *Engine) allApplied(flights []flight) []flight {
+	for {
+		select {
+		case next := <-e.applied:
+			if next == nil {
+				return flights
+			}
+			flights = append(flights, next...)
+		default:
+			return flights
+		}
+	}
+}
+
+func (e *Engine) releaseAll(flights []flight) {
+	for _, f := range flights {
+		f.owner.release(f.group)
+		e.sendHints(f.group.hints)
+	}
+}
+
+// syncLog makes durable what was applied: a record behind it in the log, and
+// what is before it, is synced.
 func (e *Engine) syncLog() {
-	if e.interval <= 0 || e.failure() != nil {
+	if e.failure() != nil {
 		return
 	}
 	if err := e.db.LogData(nil, pebble.Sync); err != nil {

@@ -35,11 +35,11 @@ type Engine struct {
 	watcher  atomic.Pointer[func(millrace.Hint)]
 
 	journals  []*journal
-	groups    []*group // the committer's own
-	owners    []*journal
 	wake      chan struct{}
 	stop      chan struct{}
 	committed chan struct{} // closed when the committer has ended
+	applied   chan []flight // from the committer to the syncer
+	synced    chan struct{} // closed when the syncer has ended
 
 	life   sync.RWMutex // read-locked by every call, so that Close can wait for them
 	loaded atomic.Bool  // the index is rebuilt
@@ -71,6 +71,7 @@ func newEngine(o millrace.EngineOptions, d millrace.Durability) *Engine {
 		durability: d, window: o.DedupeWindow, interval: o.SyncInterval, log: o.Logger, clock: time.Now,
 		wake: make(chan struct{}, 1), stop: make(chan struct{}),
 		committed: make(chan struct{}), broken: make(chan struct{}),
+		applied: make(chan []flight, 16), synced: make(chan struct{}),
 	}
 	if e.window <= 0 {
 		e.window = millrace.DefaultDedupeWindow
@@ -151,7 +152,7 @@ func (e *Engine) Close() error {
 // answer again; then it is left as it is, and ends with the process.
 func (e *Engine) closeStore() error {
 	if e.failure() == nil {
-		<-e.committed
+		<-e.synced
 	}
 	if err := e.failure(); err != nil {
 		return e.abandon(err)

@@ -47,6 +47,7 @@ func (e *Engine) abandon(cause error) error {
 	go func() {
 		defer close(done)
 		<-e.committed
+		<-e.synced
 		_ = e.db.Close()
 		_ = e.lock.Close()
 	}()

@@ -26,7 +26,7 @@ func small(t *testing.T, options string) string {
 
 // TestAFullDiskRefusesToPublishAndLosesNothing fills the disk under load and makes room again.
 func TestAFullDiskRefusesToPublishAndLosesNothing(t *testing.T) {
-	dir := small(t, "size=256m")
+	dir := small(t, "size=768m")
 	const reserve = 128 << 20
 	e := openReserved(t, dir, reserve)
 	load := &enginetest.Load{Engine: e, Ledger: enginetest.NewLedger(), Name: "full", Lease: 300 * time.Millisecond}
@@ -34,8 +34,9 @@ func TestAFullDiskRefusesToPublishAndLosesNothing(t *testing.T) {
 	h := enginetest.Through(t.Context(), load, func() {
 		await(t, load, 0, 100, "publish", "")
 		weighDown(t, ballast, func() bool { return room(t, dir) > reserve*3/4 })
-		await(t, load, 0, 20, "publish", millrace.CodeStoreFull)
-		await(t, load, load.Ledger.Len(), 3, "settle", "")
+		full := load.Ledger.Len() // from here on nothing fits, and what waits is settled all the same
+		await(t, load, full, 20, "publish", millrace.CodeStoreFull)
+		await(t, load, full, 3, "settle", "")
 		if err := os.Remove(ballast); err != nil {
 			t.Error(err)
 		}
@@ -112,7 +113,7 @@ func await(t *testing.T, load *enginetest.Load, since, times int, op string, cod
 // TestAPartitionThatFillsUpRefusesToPublishAndRecovers publishes until there is
 // no room but the reserve.
 func TestAPartitionThatFillsUpRefusesToPublishAndRecovers(t *testing.T) {
-	dir := small(t, "size=192m")
+	dir := small(t, "size=320m")
 	e := openReserved(t, dir, 128<<20)
 	stored := enginetest.FillUp(t, e, 100_000)
 	if stored < 10 {

@@ -23,7 +23,7 @@ type journal struct {
 
 	mu      sync.Mutex
 	open    *group // takes writes
-	flying  *group // is being applied
+	flying  *group // the last one taken, until it is durable
 	made    uint64 // number of the open group
 	applied uint64 // number of the last applied group
 }
@@ -191,7 +191,10 @@ func (j *journal) take(last bool) *group {
 // release tells everyone that a group is durable.
 func (j *journal) release(g *group) {
 	j.mu.Lock()
-	j.flying, j.applied = nil, g.no
+	if j.flying == g {
+		j.flying = nil
+	}
+	j.applied = g.no
 	j.after(g)
 	j.mu.Unlock()
 	close(g.done)

@@ -42,6 +42,7 @@ func (e *Engine) open(ctx context.Context, fs vfs.FS, dir string, o millrace.Eng
 	}
 	e.loaded.Store(true)
 	go e.commit()
+	go e.syncApplied()
 	return e, nil
 }
 

@@ -82,7 +82,7 @@ func (w *settling) redrive(seq uint64, d *deadRecord) {
 		l.backToFacet(q, f, e)
 		return
 	}
-	at := f.allLines().cutIn(d.key, e)
+	at := f.allLines().cutIn(q, d.key, e)
 	l.writeMessage(g, q, f, e, &at, uint64(l.meta.leases))
 }
 

@@ -214,12 +214,10 @@ func (r *ring) push(f *facet) {
 	r.size++
 }
 
-func (r *ring) pop() *facet {
-	f := r.buf[r.at]
+func (r *ring) pop() {
 	r.buf[r.at] = nil
 	r.at = (r.at + 1) & (len(r.buf) - 1)
 	r.size--
-	return f
 }
 
 func (r *ring) front() *facet { return r.buf[r.at] }

@@ -14,6 +14,18 @@ type lines struct {
 	fronts  fronts // of lines that are not blocked; some may be stale
 	free    int    // lines that are not blocked
 	waiting int64
+	ahead   map[uint64][]waiter // of some lines, what comes next behind the front or what blocks
+}
+
+const (
+	aheadLeast, aheadEach = 4, 32   // messages that are read ahead of one line
+	aheadMost             = 1 << 18 // messages that are read ahead in one queue
+)
+
+// waiter is a message that waits in a line.
+type waiter struct {
+	entry
+	place
 }
 
 // line is one key with anything waiting, leased or delayed.
@@ -43,10 +55,13 @@ func (f *facet) allLines() *lines {
 }
 
 // join appends a new message to the end of its key's line and returns its place.
-func (s *lines) join(key uint64, e entry) place {
+func (s *lines) join(q *queue, key uint64, e entry) place {
 	n, there := s.keys[key]
 	s.waiting++
 	if there {
+		if known := len(s.ahead[key]); known == int(n.behind) && known < s.horizon() {
+			s.foresee(q, key, waiter{e, place{key, e.seq}})
+		}
 		n.behind++
 		s.keys[key] = n
 	} else {
@@ -55,9 +70,46 @@ func (s *lines) join(key uint64, e entry) place {
 	return place{key, e.seq}
 }
 
+// horizon is how far ahead a line is read: the less the more lines there are.
+func (s *lines) horizon() int { return min(aheadEach, max(aheadLeast, aheadMost/len(s.keys))) }
+
+// foresee keeps what comes next in a line, if there is room.
+func (s *lines) foresee(q *queue, key uint64, list ...waiter) {
+	if q.ahead+len(list) > aheadMost {
+		return
+	}
+	if s.ahead == nil {
+		s.ahead = map[uint64][]waiter{}
+	}
+	q.ahead += len(list)
+	s.ahead[key] = append(s.ahead[key], list...)
+}
+
+// next takes what comes next in a line, if it is known.
+func (s *lines) next(q *queue, key uint64) (w waiter, ok bool) {
+	list := s.ahead[key]
+	if len(list) == 0 {
+		return waiter{}, false
+	}
+	q.ahead--
+	if len(list) == 1 {
+		delete(s.ahead, key)
+	} else {
+		s.ahead[key] = list[1:]
+	}
+	return list[0], true
+}
+
+// unforesee forgets what comes next in a line, because something else does.
+func (s *lines) unforesee(q *queue, key uint64) {
+	q.ahead -= len(s.ahead[key])
+	delete(s.ahead, key)
+}
+
 // cutIn puts a message before all others of its line, after what blocks it, and
 // returns its place.
-func (s *lines) cutIn(key uint64, e entry) place {
+func (s *lines) cutIn(q *queue, key uint64, e entry) place {
+	s.unforesee(q, key)
 	n, there := s.keys[key]
 	s.waiting++
 	if !there {
@@ -149,14 +201,19 @@ func (l *lane) advance(q *queue, f *facet, p place, next *lineReader) {
 		}
 		return
 	}
-	e, pos, err := next.after(l, q, f, p)
-	if err != nil {
-		l.engine.fail(err)
-		return
+	x, known := s.next(q, p.key)
+	if !known {
+		list, err := next.after(l, q, f, p, n)
+		if err != nil {
+			l.engine.fail(err)
+			return
+		}
+		x = list[0]
+		s.foresee(q, p.key, list[1:]...)
 	}
-	n.low = pos
+	n.low = x.pos
 	n.behind--
-	s.show(p.key, n, e)
+	s.show(p.key, n, x.entry)
 }
 
 // lineReader reads what waits behind the fronts of lines. It sees what was
@@ -173,20 +230,23 @@ func (r *lineReader) close() {
 	}
 }
 
-// after is the first message in a line but for the one at p, which is gone.
-func (r *lineReader) after(l *lane, q *queue, f *facet, p place) (entry, uint64, error) {
+// after is the first messages in a line but for the one at p, which is gone.
+// What was erased before is not looked at again: it lies before p, unless
+// others have cut in.
+func (r *lineReader) after(l *lane, q *queue, f *facet, p place, n line) ([]waiter, error) {
 	if r.iter == nil {
 		it, err := l.overlay.prefixed(queueKey(nil, kindLine, l.no, q.uid))
 		if err != nil {
-			return entry{}, 0, err
+			return nil, err
 		}
 		r.iter = it
 	}
-	r.key = lineOf(r.key[:0], l.no, q.uid, f.tenant, p.key)
-	it, prefix := r.iter, len(r.key)
-	for valid := it.SeekGE(r.key); valid; valid = it.Next() {
+	r.key = lineKey(r.key[:0], l.no, q.uid, f.tenant, place{p.key, min(n.low, p.pos)})
+	list := make([]waiter, 0, min(int(n.behind), f.lines.horizon()+1))
+	it, prefix := r.iter, len(r.key)-8
+	for valid := it.SeekGE(r.key); valid && len(list) < cap(list); valid = it.Next() {
 		key := it.Key()
-		if len(key) != prefix+8 || string(key[:prefix]) != string(r.key) {
+		if len(key) != prefix+8 || string(key[:prefix]) != string(r.key[:prefix]) {
 			break
 		}
 		if lastNumber(key) == p.pos {
@@ -194,15 +254,21 @@ func (r *lineReader) after(l *lane, q *queue, f *facet, p place) (entry, uint64,
 		}
 		value, err := it.ValueAndErr()
 		if err != nil {
-			return entry{}, 0, err
+			return nil, err
 		}
 		e, err := decodeLined(value)
-		return e.entry, lastNumber(key), err
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, waiter{e.entry, place{p.key, lastNumber(key)}})
 	}
 	if err := it.Error(); err != nil {
-		return entry{}, 0, err
+		return nil, err
 	}
-	return entry{}, 0, errIndex("a line has fewer messages on disk than counted")
+	if len(list) == 0 {
+		return nil, errIndex("a line has fewer messages on disk than counted")
+	}
+	return list, nil
 }
 
 // fronts is a min-heap by name.

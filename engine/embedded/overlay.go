@@ -1,6 +1,10 @@
 package embedded
 
-import "github.com/cockroachdb/pebble/v2"
+import (
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+)
 
 // overlay is what a lane has written of the records that its transitions read
 // back and that may not be applied to the disk yet. Reading through it shows
@@ -54,7 +58,7 @@ func (o *overlay) shrink(open *pebble.Batch) {
 // get returns a copy of a record, nil if it is not there.
 func (o *overlay) get(key []byte) ([]byte, error) {
 	value, closer, err := o.reader().Get(key)
-	if err == pebble.ErrNotFound {
+	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {

@@ -258,7 +258,7 @@ func (l *lane) append(g *group, q *queue, tenant, key string, e entry) *facet {
 	q.arrive(f)
 	q.ages.add(l.minute(e.seq))
 	if q.settings.Ordered && key != "" {
-		at := f.allLines().join(hashKey(key), e)
+		at := f.allLines().join(q, hashKey(key), e)
 		l.writeMessage(g, q, f, e, &at, 0)
 	} else {
 		l.writeMessage(g, q, f, e, nil, 0)

@@ -141,6 +141,7 @@ func (w *settling) purgeLines(f *facet, most int) (done int, err error) {
 		w.eraseRecord(x.seq, f, &at)
 		w.release(x.entry)
 		w.countDropped()
+		s.unforesee(w.queue, at.key)
 		n := s.keys[at.key]
 		s.waiting--
 		w.queue.depart(f)
@@ -161,12 +162,6 @@ func (w *settling) purgeLines(f *facet, most int) (done int, err error) {
 		}
 	}
 	return len(list), nil
-}
-
-// waiter is a message that waits in a line.
-type waiter struct {
-	entry
-	place
 }
 
 // readLines reads up to most messages that wait in a facet's lines.

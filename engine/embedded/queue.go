@@ -14,6 +14,7 @@ type queue struct {
 	removed  bool // the lane does not know it any more
 
 	ring   ring
+	ahead  int // messages that are read ahead in lines
 	credit int // what is left of the turn of the ring's first, if it has begun
 	facets map[string]*facet
 	peak   int             // the most facets since they were last none

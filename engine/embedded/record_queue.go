@@ -7,8 +7,8 @@ import (
 	"github.com/millrace-dev/millrace"
 )
 
-// settings are the settings of a queue as they are stored: durations in
-// milliseconds, switches as 0 or 1.
+// appendSettings appends the settings of a queue as they are stored: durations
+// in milliseconds, switches as 0 or 1.
 func appendSettings(b []byte, s *millrace.QueueSettings) []byte {
 	return appendNumbers(b, int64(s.Version), int64(s.MaxAttempts), number(s.Block), wholeMilli(s.BlockDelay),
 		number(s.Ordered), number(s.Paused), int64(s.TenantLimit), int64(s.MaxLength), number(s.DropOldest), wholeMilli(s.DeadRetention))

@@ -10,7 +10,7 @@ import (
 // Held returns a delayed event that is not due yet; see millrace.Backbone.
 func (b *Broker) Held(ctx context.Context, tenant, id string) (millrace.Delayed, error) {
 	var out millrace.Delayed
-	err := b.findHeld(ctx, tenant, id, func(lane int) error {
+	err := b.findHeld(tenant, id, func(lane int) error {
 		held, err := b.engine.Held(ctx, lane, tenant, id)
 		if err != nil {
 			return err
@@ -24,12 +24,12 @@ func (b *Broker) Held(ctx context.Context, tenant, id string) (millrace.Delayed,
 
 // CancelHeld takes a delayed event back; see millrace.Backbone.
 func (b *Broker) CancelHeld(ctx context.Context, tenant, id string) error {
-	return b.findHeld(ctx, tenant, id, func(lane int) error { return b.engine.CancelHeld(ctx, lane, tenant, id) })
+	return b.findHeld(tenant, id, func(lane int) error { return b.engine.CancelHeld(ctx, lane, tenant, id) })
 }
 
 // findHeld asks lane after lane, the id's own first: an event with a key lies in
 // the key's, which the caller does not name.
-func (b *Broker) findHeld(ctx context.Context, tenant, id string, ask func(lane int) error) error {
+func (b *Broker) findHeld(tenant, id string, ask func(lane int) error) error {
 	if err := b.gate.enter(); err != nil {
 		return err
 	}

@@ -105,34 +105,33 @@ func leaseFaults(weights map[string]int, o *millrace.LeaseOptions) error {
 	if o.Max == 0 {
 		o.Max = 1
 	}
-	var faults []millrace.Fault
-	add := func(field, message string) {
-		faults = append(faults, millrace.Fault{Location: field, Message: message})
-	}
-	if len(weights) == 0 || len(weights) > millrace.MaxPage {
-		add("queues", "must be 1 to "+strconv.Itoa(millrace.MaxPage))
-	}
-	for name, weight := range weights {
-		if weight < 1 || weight > millrace.MaxWeight {
-			add("queues."+name, "must be between 1 and "+strconv.Itoa(millrace.MaxWeight))
+	faults := weightFaults(weights)
+	add := func(bad bool, field, message string) {
+		if bad {
+			faults = append(faults, millrace.Fault{Location: field, Message: message})
 		}
 	}
-	if o.Max < 1 || o.Max > millrace.MaxLeaseCount {
-		add("max", "must be between 1 and "+strconv.Itoa(millrace.MaxLeaseCount))
-	}
-	if o.Wait < 0 || o.Wait > millrace.MaxWait {
-		add("wait", "must be between 0s and "+millrace.MaxWait.String())
-	}
-	if o.Lease != 0 && (o.Lease < millrace.MinLease || o.Lease > millrace.MaxLease) {
-		add("lease", "must be between "+millrace.MinLease.String()+" and "+millrace.MaxLease.String())
-	}
-	if o.AtMostOnce && o.Lease != 0 {
-		add("lease", "must not be given with at most once")
-	}
-	if m := millrace.NameFault(o.Consumer); o.Consumer != "" && m != "" {
-		add("consumer", m)
-	}
+	add(o.Max < 1 || o.Max > millrace.MaxLeaseCount, "max", "must be between 1 and "+strconv.Itoa(millrace.MaxLeaseCount))
+	add(o.Wait < 0 || o.Wait > millrace.MaxWait, "wait", "must be between 0s and "+millrace.MaxWait.String())
+	add(o.Lease != 0 && (o.Lease < millrace.MinLease || o.Lease > millrace.MaxLease), "lease",
+		"must be between "+millrace.MinLease.String()+" and "+millrace.MaxLease.String())
+	add(o.AtMostOnce && o.Lease != 0, "lease", "must not be given with at most once")
+	m := millrace.NameFault(o.Consumer)
+	add(o.Consumer != "" && m != "", "consumer", m)
 	return millrace.Invalid(faults)
+}
+
+func weightFaults(weights map[string]int) []millrace.Fault {
+	if len(weights) == 0 || len(weights) > millrace.MaxPage {
+		return []millrace.Fault{{Location: "queues", Message: "must be 1 to " + strconv.Itoa(millrace.MaxPage)}}
+	}
+	var faults []millrace.Fault
+	for name, weight := range weights {
+		if weight < 1 || weight > millrace.MaxWeight {
+			faults = append(faults, millrace.Fault{Location: "queues." + name, Message: "must be between 1 and " + strconv.Itoa(millrace.MaxWeight)})
+		}
+	}
+	return faults
 }
 
 // wait looks, and looks again whenever it is woken, until it finds something,

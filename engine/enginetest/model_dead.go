@@ -43,7 +43,7 @@ func (m *Model) Peek(_ context.Context, lane int, p millrace.Peek) ([]millrace.Q
 	for _, tenant := range q.ring[:min(len(q.ring), 1000)] {
 		facets = append(facets, q.leasable(tenant))
 	}
-	for round := 0; round < len(q.messages); round++ {
+	for round := range len(q.messages) {
 		for _, facet := range facets {
 			if round < len(facet) {
 				show(facet[round])

@@ -271,17 +271,11 @@ func blockedCostsNothing(t *testing.T, c Config) {
 }
 
 func advanceHints(t *testing.T, c Config) {
-	var h held
-	take := func(r *rig, lane int, q string) {
-		q = r.queueOf(millrace.QueueSettings{Ordered: true})
-		r.line(lane, q, "ak1", "ak2")
-		h = r.leased(lane, q, 1)
-	}
-	r := open(t, c)
+	r, q := ordered(t, c, millrace.QueueSettings{})
 	w := r.watch()
 	r.settleWatch(w, 0)
-	take(r, 0, "")
-	q := fmt.Sprintf("%016x", r.uids)
+	r.line(0, q, "ak1", "ak2")
+	h := r.leased(0, q, 1)
 	r.same("hints before", w.count(millrace.HintQueue, 0, q), 0)
 	r.settled(0, q, millrace.Ack, h.items()...)
 	r.waitFor("a hint", func() bool { return w.count(millrace.HintQueue, 0, q) > 0 })

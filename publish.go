@@ -76,8 +76,8 @@ type Publisher interface {
 	//
 	// An event with a Delay is held: stored whole under a name of the lane (its
 	// clock's next number, as a seq), to be handed out by Step when it is due,
-	// and remembered by its digest until then and for the window after; it is
-	// not counted as published yet. One with From takes that held event out in
+	// and remembered by its digest until then and for the window after, with
+	// this first answer; it is not counted as published yet. One with From takes that held event out in
 	// the same step; if it is not there any more, the event is skipped (Gone).
 	//
 	// Checked in this order: version, uids, digests, room. CodeStale: the lane

@@ -148,8 +148,9 @@ type Extended struct {
 // message without a key is a key of its own. A message that returns is its key's
 // head again. A key goes on to its next when its head is acked, dead or dropped.
 //
-// A paused queue leases nothing; its ring stays as it is, and resuming it sends a
-// hint if it is wanted and its ring is not empty.
+// A paused queue leases nothing and says that no tenant waits, so that nobody
+// spins; its ring stays as it is, and resuming it sends a hint if it is wanted and
+// its ring is not empty.
 type Queues interface {
 	// Lease gives the next messages of the ring to a consumer, until now+For.
 	// A lease that leaves the ring empty, having found nothing or taken the
@@ -157,7 +158,7 @@ type Queues interface {
 	// non-empty clears the mark and sends one HintQueue.
 	Lease(ctx context.Context, lane int, l Lease) (Leased, error)
 
-	// Settle ends each item's lease if seq is leased under token and now is
+	// Settle ends each item's lease if it is leased under its token and now is
 	// before its deadline; otherwise the item is lost and nothing changes. An
 	// item twice in one call: the second is lost. A lease ends at its deadline,
 	// not when Step gets to it. At most 1,000 items.

@@ -21,8 +21,8 @@ type facet struct {
 	gap    int64  // how many lie between head and tail, on disk only
 	next   uint64 // the seq after which the gap begins
 	tail   run
-	back   backlog // came back from a lease or a delay
-	lines  *lines  // keys of an ordered queue
+	back   heap[entry] // came back from a lease or a delay
+	lines  *lines      // keys of an ordered queue
 	inRing bool
 
 	leased, delayed, dead int
@@ -154,49 +154,6 @@ func (r *run) shrink() {
 	if n := r.len(); cap(r.buf) > 4*tailLen && cap(r.buf) > 4*n {
 		r.buf, r.at = slices.Clone(r.buf[r.at:]), 0
 	}
-}
-
-// backlog is a min-heap of entries by seq.
-type backlog []entry
-
-func (h *backlog) push(e entry) {
-	b := append(*h, e)
-	i := len(b) - 1
-	for i > 0 {
-		up := (i - 1) / 2
-		if b[up].seq <= e.seq {
-			break
-		}
-		b[i] = b[up]
-		i = up
-	}
-	b[i] = e
-	*h = b
-}
-
-func (h *backlog) pop() entry {
-	b := *h
-	top, last := b[0], b[len(b)-1]
-	b = b[:len(b)-1]
-	i := 0
-	for 2*i+1 < len(b) {
-		kid := 2*i + 1
-		if kid+1 < len(b) && b[kid+1].seq < b[kid].seq {
-			kid++
-		}
-		if b[kid].seq >= last.seq {
-			break
-		}
-		b[i] = b[kid]
-		i = kid
-	}
-	if len(b) > 0 {
-		b[i] = last
-		*h = b
-	} else {
-		*h = nil
-	}
-	return top
 }
 
 // ring is the order in which the facets of a queue have their turns.

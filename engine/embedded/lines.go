@@ -11,8 +11,8 @@ import (
 // a key is in no line but in the facet itself.
 type lines struct {
 	keys    map[uint64]line
-	fronts  fronts // of lines that are not blocked; some may be stale
-	free    int    // lines that are not blocked
+	fronts  heap[front] // of lines that are not blocked; some may be stale
+	free    int         // lines that are not blocked
 	waiting int64
 	ahead   map[uint64][]waiter // of some lines, what comes next behind the front or what blocks
 }
@@ -179,7 +179,7 @@ func (s *lines) take() (entry, *place) {
 // dropStale forgets fronts that are none any more.
 func (s *lines) dropStale() {
 	seen := make(map[uint64]bool, s.free)
-	var kept fronts
+	var kept heap[front]
 	for _, x := range s.fronts {
 		if s.valid(x) && !seen[x.key] {
 			seen[x.key] = true
@@ -269,44 +269,4 @@ func (r *lineReader) after(l *lane, q *queue, f *facet, p place, n line) ([]wait
 		return nil, errIndex("a line has fewer messages on disk than counted")
 	}
 	return list, nil
-}
-
-// fronts is a min-heap by name.
-type fronts []front
-
-func (h *fronts) push(x front) {
-	b := append(*h, x)
-	i := len(b) - 1
-	for i > 0 {
-		up := (i - 1) / 2
-		if b[up].seq <= x.seq {
-			break
-		}
-		b[i] = b[up]
-		i = up
-	}
-	b[i] = x
-	*h = b
-}
-
-func (h *fronts) pop() {
-	b := *h
-	last := b[len(b)-1]
-	b = b[:len(b)-1]
-	i := 0
-	for 2*i+1 < len(b) {
-		kid := 2*i + 1
-		if kid+1 < len(b) && b[kid+1].seq < b[kid].seq {
-			kid++
-		}
-		if b[kid].seq >= last.seq {
-			break
-		}
-		b[i] = b[kid]
-		i = kid
-	}
-	if len(b) > 0 {
-		b[i] = last
-	}
-	*h = b
 }

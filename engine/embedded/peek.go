@@ -156,7 +156,7 @@ func (l *lane) peekGap(q *queue, f *facet, limit int) ([]entry, error) {
 func (s *lines) lowest(limit int) []entry {
 	var list []entry
 	seen := map[uint64]bool{}
-	var open backlog // of places in the heap: the name, and in size where
+	var open heap[entry] // of places in the heap: the name, and in size where
 	look := func(i int) {
 		if i < len(s.fronts) {
 			open.push(entry{seq: s.fronts[i].seq, size: uint32(i)})

@@ -39,7 +39,7 @@ func waitingRows(messages []millrace.StoredMessage) [][]string {
 	rows := [][]string{{"MESSAGE", "ATTEMPTS", "TENANT", "TOPIC", "TYPE", "ID", "DATA"}}
 	for _, m := range messages {
 		e := m.Event
-		rows = append(rows, []string{m.ID, strconv.Itoa(m.Attempts), e.Tenant, e.Topic, e.Type, strconv.Quote(e.ID), preview(e)})
+		rows = append(rows, []string{m.ID, strconv.Itoa(m.Attempts), e.Tenant, e.Topic, e.Type, shown(e.ID), preview(e)})
 	}
 	return rows
 }
@@ -72,7 +72,7 @@ func deadRows(dead []millrace.StoredMessage) [][]string {
 	rows := [][]string{{"MESSAGE", "DEAD", "REASON", "ATTEMPTS", "TENANT", "TOPIC", "TYPE", "ID", "ERROR"}}
 	for _, m := range dead {
 		e := m.Event
-		rows = append(rows, []string{m.ID, moment(m.DeadAt), m.Reason, strconv.Itoa(m.Attempts), e.Tenant, e.Topic, e.Type, strconv.Quote(e.ID), strconv.QuoteToASCII(m.Error)})
+		rows = append(rows, []string{m.ID, moment(m.DeadAt), m.Reason, strconv.Itoa(m.Attempts), e.Tenant, e.Topic, e.Type, shown(e.ID), strconv.QuoteToASCII(m.Error)})
 	}
 	return rows
 }

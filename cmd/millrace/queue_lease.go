@@ -205,7 +205,7 @@ func printMessages(w io.Writer, messages []millrace.Message) error {
 		if receipt == "" { // given at most once
 			receipt, until = "-", "-"
 		}
-		rows = append(rows, []string{receipt, strconv.Itoa(m.Attempt), until, e.Tenant, e.Topic, e.Type, strconv.Quote(e.ID), preview(e)})
+		rows = append(rows, []string{receipt, strconv.Itoa(m.Attempt), until, e.Tenant, e.Topic, e.Type, shown(e.ID), preview(e)})
 	}
 	return table(w, rows)
 }

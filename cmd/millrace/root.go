@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -217,4 +218,15 @@ func moment(t time.Time) string {
 		return "-"
 	}
 	return t.UTC().Format(time.RFC3339)
+}
+
+// shown is a text that somebody gave, safe for a terminal and for a table: as it
+// is, or quoted if it holds anything but plain characters.
+func shown(s string) string {
+	for _, r := range s {
+		if r <= ' ' || r >= 0x7f {
+			return strconv.QuoteToASCII(s)
+		}
+	}
+	return s
 }

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+)
+
+// promise is a row that stands by itself: it opens what it needs, measures it
+// and says what it found.
+type promise struct {
+	id   string // what -only takes
+	what string
+	run  func(ctx context.Context, quick bool) ([]finding, error)
+}
+
+// finding is one figure of a promise.
+type finding struct {
+	ID      string  `json:"id"` // of its promise
+	What    string  `json:"what"`
+	Unit    string  `json:"unit"`
+	Value   float64 `json:"value"`
+	Against float64 `json:"against,omitempty"` // the same of what it is compared with
+	Ratio   float64 `json:"ratio,omitempty"`   // the median of the rounds' ratios
+	Goal    string  `json:"goal,omitempty"`
+	Met     *bool   `json:"met,omitempty"` // none without a goal
+}
+
+// site is a kind of place on which a promise opens its stores.
+type site string
+
+const (
+	embedded site = "embedded"
+	onRedis  site = "redis"
+)
+
+// promises lists the rows that stand by themselves.
+func promises() []promise {
+	var list []promise
+	for _, s := range []site{embedded, onRedis} {
+		add := func(id, what string, run func(context.Context, bool) ([]finding, error)) {
+			list = append(list, promise{id + "-" + string(s), string(s) + ": " + what, run})
+		}
+		add("ordered", "leasing from an ordered queue of 10,000 keys, against an unordered one", ordered{s}.run)
+		add("depth", "leasing with millions waiting, against 10,000", depth{s}.run)
+		add("noisy", "the wait of 99 quiet tenants beside a noisy one, against without it", noisy{s}.run)
+		add("sinks", "publishing to a hot address with 1,000 queues, against one", sinks{s}.run)
+		add("addresses", "publishing to a million addresses, against one", addresses{s}.run)
+		add("waiting", "5,000 leases that wait on 50 queues", waiting{s}.run)
+	}
+	return list
+}
+
+// open opens a broker on an empty store that nobody else uses.
+func (s site) open(ctx context.Context) (*mill, error) {
+	if s == embedded {
+		return ours{}.openBare(ctx)
+	}
+	server, stop, err := startRedis()
+	if err != nil {
+		return nil, err
+	}
+	m, err := ours{redis: server}.openBare(ctx)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	m.stopRedis = stop
+	return m, nil
+}
+
+// keep measures the promises and returns what they found.
+func keep(ctx context.Context, list []promise, quick bool, progress io.Writer) ([]finding, error) {
+	var all []finding
+	for _, p := range list {
+		settle()
+		begin := time.Now()
+		found, err := p.run(ctx, quick)
+		if err != nil {
+			return nil, fmt.Errorf("measure %s: %w", p.id, err)
+		}
+		for i := range found {
+			found[i].ID = p.id
+		}
+		all = append(all, found...)
+		fmt.Fprintf(progress, "%s: %.0f s\n", p.id, time.Since(begin).Seconds())
+	}
+	return all, nil
+}
+
+// atMost is a figure that must not exceed a goal.
+func atMost(what, unit string, value, goal float64) finding {
+	met := value <= goal
+	return finding{What: what, Unit: unit, Value: value, Goal: fmt.Sprintf("≤ %g %s", goal, unit), Met: &met}
+}
+
+// ratioAtMost judges a finding by its ratio.
+func (f finding) ratioAtMost(goal float64) finding {
+	met := f.Ratio <= goal
+	f.Goal, f.Met = fmt.Sprintf("≤ %g×", goal), &met
+	return f
+}
+
+// sized chooses between the two sizes of a row.
+func sized[T any](quick bool, small, full T) T {
+	if quick {
+		return small
+	}
+	return full
+}

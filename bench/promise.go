@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -92,7 +93,7 @@ func keep(ctx context.Context, list []promise, quick bool, progress io.Writer) (
 // atMost is a figure that must not exceed a goal.
 func atMost(what, unit string, value, goal float64) finding {
 	met := value <= goal
-	return finding{What: what, Unit: unit, Value: value, Goal: fmt.Sprintf("≤ %g %s", goal, unit), Met: &met}
+	return finding{What: what, Unit: unit, Value: value, Goal: strings.TrimSpace(fmt.Sprintf("≤ %g %s", goal, unit)), Met: &met}
 }
 
 // ratioAtMost judges a finding by its ratio.

@@ -14,7 +14,7 @@ type sinks struct{ site }
 
 const (
 	manySinks   = 1000
-	sinkTopics  = 100 // the topics that most of the patterns name
+	sinkTopics  = 100 // that the patterns name
 	sinksGoal   = 1.1
 	publishEach = 20000 // events of a chunk
 )
@@ -81,18 +81,19 @@ func (m *mill) defineSinks(ctx context.Context, n, nameless int) error {
 	})
 }
 
-// sinkPattern is the pattern of the i-th queue that takes nothing. A tenth of
-// those that name a topic name the one that is published, with another type.
+// sinkPattern is the pattern of the i-th queue that takes nothing. Those that
+// name a topic share a hundred of them, one of which is the one published.
 func sinkPattern(i, nameless int) string {
-	switch {
+	switch topic := i % sinkTopics; {
 	case i < nameless:
 		return fmt.Sprintf("^tenant-%d:", i)
-	case i%10 == 0:
+	case topic == 0:
 		return fmt.Sprintf(":orders:refund-%d", i)
-	case i%10 < 5:
-		return fmt.Sprintf("^tenant-%d:topic-%d:", i, i%sinkTopics)
+	case topic%2 == 0:
+		return fmt.Sprintf("^tenant-%d:topic-%d:", i, topic)
+	default:
+		return fmt.Sprintf(":topic-%d:", topic)
 	}
-	return fmt.Sprintf(":topic-%d:", i%sinkTopics)
 }
 
 // purge empties the queue that takes what the rows publish.

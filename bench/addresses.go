@@ -57,13 +57,13 @@ func (a addresses) among(ctx context.Context, n, nameless int) (p pairs, grown f
 	if err != nil {
 		return p, 0, err
 	}
-	p, err = interleave(ctx, n/publishEach, cold, hot)
+	p, err = interleave(ctx, n/publishEach/2, cold, hot)
 	return p, heapMiB() - before, err
 }
 
 // warm fills every cache once and returns the heap then.
 func (a addresses) warm(ctx context.Context, cold, hot side) (float64, error) {
-	_, err := interleave(ctx, 2, cold, hot)
+	_, err := interleave(ctx, 0, cold, hot)
 	return heapMiB(), err
 }
 

@@ -13,7 +13,7 @@ type depth struct{ site }
 
 const (
 	shallow      = 10000
-	depthChunk   = 5000
+	depthChunk   = 2500
 	depthTenants = 100
 	depthGoal    = 1.2
 )
@@ -36,7 +36,7 @@ func (d depth) run(ctx context.Context, quick bool) ([]finding, error) {
 	if err := calmDown(ctx); err != nil {
 		return nil, err
 	}
-	p, err := interleave(ctx, sized(quick, 15, 51), ours, base)
+	p, err := interleave(ctx, sized(quick, 12, 50), ours, base)
 	if err != nil {
 		return nil, err
 	}

@@ -14,20 +14,20 @@ type ordered struct{ site }
 
 const (
 	activeKeys    = 10000
-	orderedChunk  = 10000
+	orderedChunk  = 5000
 	orderedGoal   = 1.5
 	orderedQueue  = "ordered"
 	unsortedQueue = "unordered"
 )
 
 func (o ordered) run(ctx context.Context, quick bool) ([]finding, error) {
-	rounds := sized(quick, 7, 15)
+	rounds := sized(quick, 20, 50)
 	m, err := o.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer m.close()
-	if err := o.setUp(ctx, m, (rounds+3)*orderedChunk); err != nil {
+	if err := o.setUp(ctx, m, chunksOf(rounds)*orderedChunk+2*activeKeys); err != nil {
 		return nil, err
 	}
 	drain := func(queue string) side {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"time"
 
 	"github.com/millrace-dev/millrace/internal/redistest"
@@ -28,8 +29,12 @@ type side struct {
 	after func(ctx context.Context) error                     // makes up for the chunk, unmeasured; may be nil
 }
 
-// measure does one chunk.
+// measure does one chunk. The garbage collector runs before it and rests during
+// it: its bursts, each as long as a chunk, would fall now on this side and now on
+// the other.
 func (s side) measure(ctx context.Context) (cost, error) {
+	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	w := window{redis: s.redis}
 	redis, self, begin := w.redisCPU(), selfCPU(), time.Now()
 	n, err := s.chunk(ctx)
@@ -51,17 +56,16 @@ func (s side) measure(ctx context.Context) (cost, error) {
 // pairs are the costs of the two sides, round by round.
 type pairs struct{ ours, base []cost }
 
-// interleave measures a chunk of each side a number of times, now the one first
-// and now the other, so that noise hits both alike. A first round warms up and
-// does not count.
+// interleave runs a number of rounds: ours, base, base, ours. So noise hits both
+// alike, and each follows as often upon itself as upon the other, whose work may
+// not have ended when its chunk has. A first round warms up and does not count.
 func interleave(ctx context.Context, rounds int, ours, base side) (pairs, error) {
 	var p pairs
-	sides, costs := [2]side{ours, base}, [2]cost{}
 	for round := range rounds + 1 {
-		for turn := range 2 {
-			which := (round + turn) % 2
+		var costs [4]cost
+		for i, s := range [4]side{ours, base, base, ours} {
 			var err error
-			if costs[which], err = sides[which].measure(ctx); err != nil {
+			if costs[i], err = s.measure(ctx); err != nil {
 				return p, err
 			}
 			if ctx.Err() != nil {
@@ -69,10 +73,19 @@ func interleave(ctx context.Context, rounds int, ours, base side) (pairs, error)
 			}
 		}
 		if round > 0 {
-			p.ours, p.base = append(p.ours, costs[0]), append(p.base, costs[1])
+			p.ours = append(p.ours, costs[0].mean(costs[3]))
+			p.base = append(p.base, costs[1].mean(costs[2]))
 		}
 	}
 	return p, nil
+}
+
+// chunksOf is how often each side has its turn in so many rounds, the first
+// included.
+func chunksOf(rounds int) int { return 2 * (rounds + 1) }
+
+func (c cost) mean(o cost) cost {
+	return cost{(c.wall + o.wall) / 2, (c.self + o.self) / 2, (c.redis + o.redis) / 2}
 }
 
 // compare makes a finding of one measure of both sides.

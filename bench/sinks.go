@@ -16,7 +16,7 @@ const (
 	manySinks   = 1000
 	sinkTopics  = 100 // that the patterns name
 	sinksGoal   = 1.1
-	publishEach = 20000 // events of a chunk
+	publishEach = 5000 // events of a chunk
 )
 
 func (s sinks) run(ctx context.Context, quick bool) ([]finding, error) {
@@ -33,7 +33,7 @@ func (s sinks) run(ctx context.Context, quick bool) ([]finding, error) {
 	if err := calmDown(ctx); err != nil {
 		return nil, err
 	}
-	p, err := interleave(ctx, sized(quick, 11, 31), ours, base)
+	p, err := interleave(ctx, sized(quick, 30, 75), ours, base)
 	if err != nil {
 		return nil, err
 	}

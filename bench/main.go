@@ -60,7 +60,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.IntVar(&o.backlog, "backlog", 200000, "messages that wait when leasing begins")
 	f.BoolVar(&o.fsync, "fsync", false, "measure also on a Redis with appendfsync always")
 	f.StringVar(&o.only, "only", "", "measure only what has this in its id; several are separated by commas")
-	f.StringVar(&o.profile, "profile", "", "write CPU profiles of the first round to this directory")
+	f.StringVar(&o.profile, "profile", "", "write CPU profiles to this directory: of the first round beside the peers, and of each promise, its chunks tagged side=ours and side=base")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.markdown, "markdown", false, "print Markdown")
 	if err := f.Parse(args); err != nil {
@@ -125,7 +125,7 @@ func (o options) measure(ctx context.Context, c choice, r *report, progress io.W
 		r.judgeIdle(idle)
 	}
 	var err error
-	r.Findings, err = keep(ctx, c.promises, o.quick, progress)
+	r.Findings, err = o.keep(ctx, c.promises, progress)
 	r.Machine.LoadAfter = loadAverage()
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"runtime/pprof"
 	"time"
 
 	"github.com/millrace-dev/millrace/internal/redistest"
@@ -29,10 +30,19 @@ type side struct {
 	after func(ctx context.Context) error                     // makes up for the chunk, unmeasured; may be nil
 }
 
-// measure does one chunk. The garbage collector runs before it and rests during
-// it: its bursts, each as long as a chunk, would fall now on this side and now on
-// the other.
-func (s side) measure(ctx context.Context) (cost, error) {
+// measure does one chunk and makes up for it.
+func (s side) measure(ctx context.Context, name string) (c cost, err error) {
+	pprof.Do(ctx, pprof.Labels("side", name), func(ctx context.Context) { c, err = s.timed(ctx) })
+	if err == nil && s.after != nil {
+		err = s.after(ctx)
+	}
+	return c, errors.Join(err, ctx.Err())
+}
+
+// timed does one chunk. The garbage collector runs before it and rests during
+// it: its bursts, each as long as a chunk, would fall now on this side and now
+// on the other.
+func (s side) timed(ctx context.Context) (cost, error) {
 	runtime.GC()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	w := window{redis: s.redis}
@@ -46,30 +56,25 @@ func (s side) measure(ctx context.Context) (cost, error) {
 	if n == 0 {
 		return cost{}, errors.New("a chunk did nothing")
 	}
-	if s.after != nil {
-		err = s.after(ctx)
-	}
 	each := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 / float64(n) }
-	return cost{each(wall), each(self), each(redis)}, err
+	return cost{each(wall), each(self), each(redis)}, nil
 }
 
 // pairs are the costs of the two sides, round by round.
 type pairs struct{ ours, base []cost }
 
-// interleave runs a number of rounds: ours, base, base, ours. So noise hits both
-// alike, and each follows as often upon itself as upon the other, whose work may
-// not have ended when its chunk has. A first round warms up and does not count.
+// interleave runs a number of rounds, in each of which ours comes first and last
+// and the base twice between. So noise hits both alike, and each follows as often
+// upon itself as upon the other, whose work may not have ended when its chunk
+// has. A first round warms up and does not count.
 func interleave(ctx context.Context, rounds int, ours, base side) (pairs, error) {
 	var p pairs
 	for round := range rounds + 1 {
 		var costs [4]cost
 		for i, s := range [4]side{ours, base, base, ours} {
 			var err error
-			if costs[i], err = s.measure(ctx); err != nil {
+			if costs[i], err = s.measure(ctx, [4]string{"ours", "base", "base", "ours"}[i]); err != nil {
 				return p, err
-			}
-			if ctx.Err() != nil {
-				return p, ctx.Err()
 			}
 		}
 		if round > 0 {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -72,12 +74,12 @@ func (s site) open(ctx context.Context) (*mill, error) {
 }
 
 // keep measures the promises and returns what they found.
-func keep(ctx context.Context, list []promise, quick bool, progress io.Writer) ([]finding, error) {
+func (o options) keep(ctx context.Context, list []promise, progress io.Writer) ([]finding, error) {
 	var all []finding
 	for _, p := range list {
 		settle()
 		begin := time.Now()
-		found, err := p.run(ctx, quick)
+		found, err := o.profiled(ctx, p)
 		if err != nil {
 			return nil, fmt.Errorf("measure %s: %w", p.id, err)
 		}
@@ -90,15 +92,29 @@ func keep(ctx context.Context, list []promise, quick bool, progress io.Writer) (
 	return all, nil
 }
 
+// profiled measures one promise and profiles it, if that is wanted.
+func (o options) profiled(ctx context.Context, p promise) ([]finding, error) {
+	if o.profile == "" {
+		return p.run(ctx, o.quick)
+	}
+	w := window{profile: filepath.Join(o.profile, p.id)}
+	stop, err := w.startProfile()
+	if err != nil {
+		return nil, err
+	}
+	found, err := p.run(ctx, o.quick)
+	return found, errors.Join(err, stop())
+}
+
 // atMost is a figure that must not exceed a goal.
 func atMost(what, unit string, value, goal float64) finding {
 	met := value <= goal
 	return finding{What: what, Unit: unit, Value: value, Goal: strings.TrimSpace(fmt.Sprintf("≤ %g %s", goal, unit)), Met: &met}
 }
 
-// ratioAtMost judges a finding by its ratio.
+// ratioAtMost judges a finding by its ratio. One without a ratio is not met.
 func (f finding) ratioAtMost(goal float64) finding {
-	met := f.Ratio <= goal
+	met := f.Ratio > 0 && f.Ratio <= goal
 	f.Goal, f.Met = fmt.Sprintf("≤ %g×", goal), &met
 	return f
 }

@@ -54,6 +54,9 @@ func TestWhatCountsIsTheMedianOfTheRatios(t *testing.T) {
 	if f = f.ratioAtMost(1.9); metText(f.Met) != "NO" {
 		t.Errorf("a ratio of 2 meets a goal of 1.9")
 	}
+	if f = (pairs{ours: []cost{{wall: 1}}, base: []cost{{}}}).compare("x", byWall).ratioAtMost(2); metText(f.Met) != "NO" {
+		t.Error("what cannot be compared meets its goal")
+	}
 	if f = p.extra("x", byWall, 1); f.Value != 1 || f.Ratio != 2 || metText(f.Met) != "yes" {
 		t.Errorf("got %+v, want 1 more, met", f)
 	}

@@ -56,7 +56,7 @@ func (c choice) write(w io.Writer) error {
 		fmt.Fprintf(t, "%s\tredis: commands of an idle node\n", idleID)
 	}
 	for _, p := range c.promises {
-		fmt.Fprintf(t, "%s\t%s\n", p.id, p.what)
+		fmt.Fprintf(t, "%s\t%s: %s\n", p.id, p.site, p.what)
 	}
 	return t.Flush()
 }

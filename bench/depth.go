@@ -36,7 +36,7 @@ func (d depth) run(ctx context.Context, quick bool) ([]finding, error) {
 	if err := calmDown(ctx); err != nil {
 		return nil, err
 	}
-	p, err := interleave(ctx, sized(quick, 12, 50), ours, base)
+	p, err := interleave(ctx, sized(quick, 16, 50), ours, base)
 	if err != nil {
 		return nil, err
 	}

@@ -104,10 +104,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return c.write(stdout)
 	}
 	r := &report{Machine: describe(ctx, plain, args)}
-	if err := o.measure(ctx, c, r, stderr); err != nil {
-		return err
-	}
-	return o.print(r, stdout)
+	// What was measured before something failed is worth reading.
+	return errors.Join(o.measure(ctx, c, r, stderr), o.print(r, stdout))
 }
 
 // measure measures what was chosen.

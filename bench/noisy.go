@@ -14,16 +14,16 @@ import (
 )
 
 // noisy measures how long the messages of quiet tenants wait while a noisy one
-// has a great backlog. A hundred consumers take one message at a time and hold
+// has a great backlog. Two hundred consumers take one message at a time and hold
 // each for a while, as handlers do that wait for somebody else. Beside the noisy
-// tenant they are all busy, and one of them is free every half millisecond, for
+// tenant they are all busy, and one of them is free every quarter of a millisecond, for
 // which a quiet message waits; a limit keeps the noisy tenant to half of them.
 type noisy struct{ site }
 
 const (
 	quietTenants   = 99
 	quietEvery     = 250 * time.Millisecond // one event of each quiet tenant
-	noisyConsumers = 100
+	noisyConsumers = 200
 	handling       = 50 * time.Millisecond // on the average
 	noisyTenant    = "noisy"
 	noisyLimit     = noisyConsumers / 2

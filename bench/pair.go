@@ -126,7 +126,7 @@ func (p pairs) compareAll(what string, s site, goal float64) []finding {
 // calmDown waits until what setting up left behind, such as compactions, uses
 // less than a twentieth of a core.
 func calmDown(ctx context.Context) error {
-	const look, patience = 250 * time.Millisecond, time.Minute
+	const look, patience = 250 * time.Millisecond, 5 * time.Minute
 	runtime.GC()
 	for begin := time.Now(); time.Since(begin) < patience; {
 		before := selfCPU()

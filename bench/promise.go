@@ -14,6 +14,7 @@ import (
 // and says what it found.
 type promise struct {
 	id   string // what -only takes
+	site site
 	what string
 	run  func(ctx context.Context, quick bool) ([]finding, error)
 }
@@ -43,7 +44,7 @@ func promises() []promise {
 	var list []promise
 	for _, s := range []site{embedded, onRedis} {
 		add := func(id, what string, run func(context.Context, bool) ([]finding, error)) {
-			list = append(list, promise{id + "-" + string(s), string(s) + ": " + what, run})
+			list = append(list, promise{id + "-" + string(s), s, what, run})
 		}
 		add("ordered", "leasing from an ordered queue of 10,000 keys, against an unordered one", ordered{s}.run)
 		add("depth", "leasing with millions waiting, against 10,000", depth{s}.run)
@@ -73,23 +74,29 @@ func (s site) open(ctx context.Context) (*mill, error) {
 	return m, nil
 }
 
-// keep measures the promises and returns what they found.
+// keep measures the promises and returns what they found. One that fails does
+// not keep the others from being measured.
 func (o options) keep(ctx context.Context, list []promise, progress io.Writer) ([]finding, error) {
 	var all []finding
+	var failed error
 	for _, p := range list {
+		if ctx.Err() != nil {
+			return all, ctx.Err()
+		}
 		settle()
 		begin := time.Now()
 		found, err := o.profiled(ctx, p)
 		if err != nil {
-			return nil, fmt.Errorf("measure %s: %w", p.id, err)
+			failed = errors.Join(failed, fmt.Errorf("measure %s: %w", p.id, err))
+			continue
 		}
 		for i := range found {
-			found[i].ID = p.id
+			found[i].ID, found[i].What = p.id, string(p.site)+": "+found[i].What
 		}
 		all = append(all, found...)
 		fmt.Fprintf(progress, "%s: %.0f s\n", p.id, time.Since(begin).Seconds())
 	}
-	return all, nil
+	return all, failed
 }
 
 // profiled measures one promise and profiles it, if that is wanted.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"regexp"
 	"slices"
@@ -59,6 +60,20 @@ func TestWhatCountsIsTheMedianOfTheRatios(t *testing.T) {
 	}
 	if f = p.extra("x", byWall, 1); f.Value != 1 || f.Ratio != 2 || metText(f.Met) != "yes" {
 		t.Errorf("got %+v, want 1 more, met", f)
+	}
+}
+
+func TestARowThatFailsDoesNotKeepTheOthersFromBeingMeasured(t *testing.T) {
+	list := []promise{
+		{"bad", embedded, "", func(context.Context, bool) ([]finding, error) { return nil, errors.New("it broke") }},
+		{"good", onRedis, "", func(context.Context, bool) ([]finding, error) { return []finding{{What: "x"}}, nil }},
+	}
+	found, err := options{}.keep(t.Context(), list, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "measure bad: it broke") {
+		t.Errorf("got error %v, want that of the bad one", err)
+	}
+	if len(found) != 1 || found[0].ID != "good" || found[0].What != "redis: x" {
+		t.Errorf("got %+v, want what the good one found", found)
 	}
 }
 

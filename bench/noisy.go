@@ -16,8 +16,9 @@ import (
 // noisy measures how long the messages of quiet tenants wait while a noisy one
 // has a great backlog. Two hundred consumers take one message at a time and hold
 // each for a while, as handlers do that wait for somebody else. Beside the noisy
-// tenant they are all busy, and one of them is free every quarter of a millisecond, for
-// which a quiet message waits; a limit keeps the noisy tenant to half of them.
+// tenant they are all busy, and one of them is free every quarter of a
+// millisecond, for which a quiet message waits; a limit keeps the noisy tenant to
+// half of them.
 type noisy struct{ site }
 
 const (

@@ -73,7 +73,7 @@ func (m *mill) addressed(first func() int) side {
 	return side{
 		chunk: func(ctx context.Context) (int, error) {
 			from := first()
-			return publishEach, m.publishMany(ctx, publishEach, func(i int) millrace.Event {
+			return publishEach, m.publishMany(ctx, publishEach, hundred, func(i int) millrace.Event {
 				no := from
 				if from > 0 {
 					no += i

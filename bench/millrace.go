@@ -150,22 +150,22 @@ func (o ours) lease(backlog, tenants int) measurement {
 
 // fill publishes a backlog of which each tenant has the same share.
 func (m *mill) fill(ctx context.Context, backlog, tenants int) error {
-	return m.publishMany(ctx, backlog, func(i int) millrace.Event {
+	return m.publishMany(ctx, backlog, millrace.MaxEvents, func(i int) millrace.Event {
 		return millrace.Event{Topic: "orders", Type: "order.placed", Tenant: "tenant-" + strconv.Itoa(i%tenants), Data: payload()}
 	})
 }
 
-// publishMany publishes n events in hundreds, event(0) to event(n-1), about in
-// this order.
-func (m *mill) publishMany(ctx context.Context, n int, event func(i int) millrace.Event) error {
+// publishMany publishes n events, so many at a time, event(0) to event(n-1),
+// about in this order.
+func (m *mill) publishMany(ctx context.Context, n, each int, event func(i int) millrace.Event) error {
 	var next atomic.Int64
 	return inParallel(batchers, func() error {
 		for {
-			from := int(next.Add(hundred)) - hundred
+			from := int(next.Add(int64(each))) - each
 			if from >= n {
 				return nil
 			}
-			events := make([]millrace.Event, min(hundred, n-from))
+			events := make([]millrace.Event, min(each, n-from))
 			for i := range events {
 				events[i] = event(from + i)
 			}

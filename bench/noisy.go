@@ -71,7 +71,7 @@ func (y noisy) with(ctx context.Context, backlog int) (*mill, error) {
 	}
 	err = m.define(ctx, queueName, millrace.DefaultQueueSpec(":orders:"))
 	if err == nil {
-		err = m.publishMany(ctx, backlog, func(int) millrace.Event {
+		err = m.publishMany(ctx, backlog, millrace.MaxEvents, func(int) millrace.Event {
 			return millrace.Event{Topic: "orders", Type: "order.placed", Tenant: noisyTenant, Data: payload()}
 		})
 	}

@@ -52,7 +52,7 @@ func (o ordered) setUp(ctx context.Context, m *mill, n int) error {
 		}
 	}
 	topics := [...]string{orderedQueue, unsortedQueue}
-	err := m.publishMany(ctx, 2*n, func(i int) millrace.Event {
+	err := m.publishMany(ctx, 2*n, millrace.MaxEvents, func(i int) millrace.Event {
 		key := "key-" + strconv.Itoa(i/2%activeKeys)
 		return millrace.Event{Topic: topics[i%2], Type: "order.placed", Key: key, Data: payload()}
 	})

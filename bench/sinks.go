@@ -54,7 +54,9 @@ func (s sinks) side(ctx context.Context, queues int) (_ side, stop func(), err e
 	}
 	return side{
 		redis: m.redis,
-		chunk: func(ctx context.Context) (int, error) { return publishEach, m.publishMany(ctx, publishEach, hot) },
+		chunk: func(ctx context.Context) (int, error) {
+			return publishEach, m.publishMany(ctx, publishEach, hundred, hot)
+		},
 		after: m.purge,
 	}, m.close, nil
 }

@@ -176,6 +176,7 @@ func (b *Broker) commitPart(ctx context.Context, p *publication, lane int, index
 		}
 		p.record(indexes[:n], done)
 		b.reaper.note(lane, done.Due)
+		b.logExits(ctx, done.Dropped)
 		return n, nil
 	}
 	return 0, millrace.Errorf(millrace.CodeUnavailable, "the definitions keep changing; try again")

@@ -164,6 +164,11 @@ func (s Queues) eachDead(ctx context.Context, name string, which millrace.DeadSe
 
 func selectionFaults(which *millrace.DeadSelection) []millrace.Fault {
 	faults := tenantFaults(which.Tenant)
+	for i, id := range which.IDs {
+		if id == "" {
+			faults = append(faults, millrace.Fault{Location: "ids[" + strconv.Itoa(i) + "]", Message: "must not be empty"})
+		}
+	}
 	switch {
 	case which.All == (len(which.IDs) > 0):
 		faults = append(faults, millrace.Fault{Location: "ids", Message: "must be given, or all, but not both"})

@@ -35,6 +35,10 @@ func (b *Broker) Publish(ctx context.Context, events ...millrace.Event) ([]millr
 	return p.results, nil
 }
 
+// Refused counts events of publishes that were refused before they reached the
+// broker, because they could not be read.
+func (b *Broker) Refused(events int) { b.refused.Add(int64(events)) }
+
 // publication is one request on its way into the lanes.
 type publication struct {
 	events  []millrace.CommitEvent

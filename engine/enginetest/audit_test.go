@@ -25,10 +25,10 @@ func story(t *testing.T) (*Model, *Load) {
 	for _, id := range []string{"a", "b", "c", "d"} {
 		l.publish("publish "+id, both2(id))
 	}
-	h := l.lease("lease", 0, patientQueue, 2)
+	h := l.lease("lease", 0, patientQueue, 2, "c")
 	l.settle("ack", 0, patientQueue, millrace.Ack, h.part(0), 0)
 	l.settle("bury", 0, patientQueue, millrace.Bury, h.part(1), 0)
-	l.lease("abandon", 0, impatientQueue, 1)
+	l.lease("abandon", 0, impatientQueue, 1, "c")
 	return m, l
 }
 
@@ -85,7 +85,7 @@ func orderTampers() []tamper {
 		{"out of order", "was leased before", func(m *Model, l *Load) {
 			line(l)
 			m.lanes[0].queues[orderedQueue].settings.Ordered = false
-			h := l.lease("both", 0, orderedQueue, 2)
+			h := l.lease("both", 0, orderedQueue, 2, "")
 			l.settle("only the second", 0, orderedQueue, millrace.Ack, h.part(1), 0)
 		}},
 		{"two in flight", "are in flight", func(m *Model, l *Load) {

@@ -47,6 +47,21 @@ func TestAnHonestStoreIsFoundClean(t *testing.T) {
 	}
 }
 
+func TestAnHonestStoreThatWasManagedIsFoundClean(t *testing.T) {
+	m, l := story(t)
+	l.publish("publish p", []LedgerEvent{{ID: "p", Tenant: "t", Key: "k", Queues: []string{purgedQueue}}})
+	l.purge("purge", 0, "t")
+	l.publish("publish q", []LedgerEvent{{ID: "q", Tenant: "t", Key: "k", Queues: []string{purgedQueue}}})
+	l.redrive("redrive", 0, patientQueue, 9)
+	injectOne(l)
+	l.weigh("weigh", 0, patientQueue, "t", &millrace.TenantSettings{Weight: 0})
+	l.release("give back", 0, impatientQueue, "c", held{})
+	l.weigh("pause", 0, impatientQueue, "t", nil)
+	if err := Audit(t.Context(), m, l.Ledger.History()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTheAuditFindsWhatIsWrong(t *testing.T) {
 	for _, c := range tampers() {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
@@ -67,7 +82,7 @@ type tamper struct {
 }
 
 func tampers() []tamper {
-	return slices.Concat(storeTampers(), ledgerTampers(), orderTampers())
+	return slices.Concat(storeTampers(), ledgerTampers(), orderTampers(), manageTampers())
 }
 
 // orderTampers are what a faulty engine would do to order and to delayed events.

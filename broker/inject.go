@@ -14,7 +14,34 @@ func (s Queues) Inject(ctx context.Context, name string, events ...millrace.Even
 		return 0, err
 	}
 	defer s.b.gate.leave()
-	lanes := make([][]millrace.InjectEvent, s.b.identity.Lanes)
+	in := s.b.injection(events)
+	for lane, list := range in.lanes {
+		if len(list) == 0 {
+			continue
+		}
+		err := s.inLane(ctx, q, lane, func() error {
+			return s.b.engine.Inject(ctx, lane, millrace.Inject{Queue: q.uid, Events: list})
+		})
+		if err != nil {
+			return in.failed(err)
+		}
+		in.done(lane)
+	}
+	return len(events), nil
+}
+
+// injection is events on their way into one queue.
+type injection struct {
+	lanes   [][]millrace.InjectEvent
+	indexes [][]int // by lane, which events these are
+	results []millrace.Published
+	in      int
+}
+
+// injection sorts events by lane.
+func (b *Broker) injection(events []millrace.Event) *injection {
+	n := b.identity.Lanes
+	in := &injection{lanes: make([][]millrace.InjectEvent, n), indexes: make([][]int, n), results: make([]millrace.Published, len(events))}
 	for i := range events {
 		e := events[i]
 		if e.Tenant == "" {
@@ -24,25 +51,37 @@ func (s Queues) Inject(ctx context.Context, name string, events ...millrace.Even
 		if place == "" {
 			place = e.ID
 		}
-		lane := millrace.LaneOf(millrace.Hash(e.Tenant, place), s.b.identity.Lanes)
-		lanes[lane] = append(lanes[lane], millrace.InjectEvent{
+		lane := millrace.LaneOf(millrace.Hash(e.Tenant, place), n)
+		in.lanes[lane] = append(in.lanes[lane], millrace.InjectEvent{
 			Tenant: e.Tenant, Key: e.Key, Seq: e.Seq, Prev: e.Prev, RecordedAt: e.RecordedAt, Body: millrace.AppendEvent(nil, &e),
 		})
+		in.indexes[lane] = append(in.indexes[lane], i)
+		in.results[i] = millrace.Published{ID: e.ID, Seq: e.Seq, Prev: e.Prev, HasKey: e.Key != ""}
 	}
-	done := 0
-	for lane, list := range lanes {
-		if len(list) == 0 {
-			continue
-		}
-		err := s.inLane(ctx, q, lane, func() error {
-			return s.b.engine.Inject(ctx, lane, millrace.Inject{Queue: q.uid, Events: list})
-		})
-		if err != nil {
-			return done, err
-		}
-		done += len(list)
+	return in
+}
+
+// done notes that a lane has its events.
+func (in *injection) done(lane int) {
+	for _, i := range in.indexes[lane] {
+		in.results[i].Sinks = 1
 	}
-	return done, nil
+	in.in += len(in.indexes[lane])
+}
+
+// failed is the outcome if a lane refused its events: why, and which others are in.
+func (in *injection) failed(err error) (int, error) {
+	if in.in == 0 {
+		return 0, err
+	}
+	for i := range in.results {
+		if in.results[i].Sinks == 0 {
+			in.results[i] = millrace.Published{ID: in.results[i].ID, Err: err}
+		}
+	}
+	partly := millrace.Errorf(millrace.CodePartlyCommitted, "%d of %d events are in the queue; repeat the others only", in.in, len(in.results))
+	partly.Events = in.results
+	return in.in, partly
 }
 
 func injectFaults(events []millrace.Event) []millrace.Fault {

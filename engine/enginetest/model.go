@@ -38,8 +38,9 @@ type modelLane struct {
 	removed     map[string]bool
 	trash       []*modelMessage
 	held        []*modelHeld
-	joined      int // how often a message has joined a lease group
-	places      int // how often a message has taken a place in the line of its key
+	exits       []millrace.Exit // what the commit under way has dropped
+	joined      int             // how often a message has joined a lease group
+	places      int             // how often a message has taken a place in the line of its key
 }
 
 // modelQueue is one queue in one lane: its unsettled and dead messages by name,

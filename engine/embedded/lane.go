@@ -61,7 +61,7 @@ func (g *group) part(key []byte) *pebble.Batch {
 	case kindMessage:
 		return g.parts[1]
 	}
-	if readBack(key[0]) {
+	if readBack(key[0]) || key[0] == kindChain {
 		return g.parts[partReadBack]
 	}
 	return g.parts[2]
@@ -73,6 +73,10 @@ func (g *group) set() {
 		accepted(g.overlay.writer().Set(g.key, g.val, nil))
 	}
 }
+
+// show makes the record that was just set readable before it is applied, of a
+// kind that is not by itself.
+func (g *group) show() { accepted(g.overlay.writer().Set(g.key, g.val, nil)) }
 
 func (g *group) del() {
 	accepted(g.part(g.key).Delete(g.key, nil))

@@ -17,7 +17,8 @@ type overlay struct {
 // overlayRest is how many applied records an overlay may keep.
 const overlayRest = 1 << 12
 
-// readBack reports whether the records of a kind are read by transitions.
+// readBack reports whether the records of a kind are read by transitions. Of
+// chains only those are that the index does not hold.
 func readBack(kind byte) bool {
 	switch kind {
 	case kindLine, kindDead, kindDeadOf, kindDeadDue, kindHeld, kindHeldID:

@@ -114,33 +114,32 @@ func (c *checker) checkChain(q *queue, f *facet, key uint64, n line, disk *diskL
 // checkLines compares the lines of a facet: each key is ready with a front, or
 // blocked by exactly one message that is leased or delayed.
 func (c *checker) checkLines(q *queue, f, disk *facet) {
-	if (f.lines == nil) != (disk.lines == nil) {
-		c.add("queue %s: tenant %s has lines in memory or on disk only", q.uid, f.tenant)
-	}
 	if f.lines == nil || disk.lines == nil {
+		if f.lines != disk.lines {
+			c.add("queue %s: tenant %s has lines in memory or on disk only", q.uid, f.tenant)
+		}
 		return
 	}
 	a, b := f.lines, disk.lines
-	if a.free != b.free || a.waiting != b.waiting || len(a.keys) != len(b.keys) {
-		c.add("queue %s: tenant %s has %d lines, %d free, %d waiting, on disk %d, %d, %d", q.uid, f.tenant, len(a.keys), a.free, a.waiting, len(b.keys), b.free, b.waiting)
+	if m, d := a.counts(), b.counts(); m != d {
+		c.add("queue %s: tenant %s has %v lines, lines that are free, waiting messages; on disk %v", q.uid, f.tenant, m, d)
 	}
 	blocks, shown := q.blocksOf(f), a.shown()
 	for key, n := range a.keys {
 		if m := b.keys[key]; !n.same(m) {
 			c.add("queue %s: tenant %s: line %x is %+v in memory and %+v on disk", q.uid, f.tenant, key, n, m)
 		}
-		if n.blocked() != (len(blocks[key]) == 1) || len(blocks[key]) > 1 || shown[key] == n.blocked() {
-			c.add("queue %s: tenant %s: line %x is blocked by %d, %+v, shown %t", q.uid, f.tenant, key, len(blocks[key]), n, shown[key])
+		by := blocks[key]
+		if n.blocked() != (len(by) == 1) || len(by) > 1 || shown[key] == n.blocked() || n.lost(by) {
+			c.add("queue %s: tenant %s: line %x is blocked by %d, %+v, shown %t", q.uid, f.tenant, key, len(by), n, shown[key])
 		}
-		low, disk := a.cuts[key].low, b.cuts[key].low
-		if n.cut && low != disk || low > disk && disk > 0 {
+		if low, disk := a.cuts[key].low, b.cuts[key].low; n.cut && low != disk || low > disk && disk > 0 {
 			c.add("queue %s: tenant %s: line %x has positions from %d on, on disk from %d", q.uid, f.tenant, key, low, disk)
-		}
-		if n.lost(blocks[key]) {
-			c.add("queue %s: tenant %s: line %x would not find what joins it: %+v", q.uid, f.tenant, key, n)
 		}
 	}
 }
+
+func (s *lines) counts() [3]int64 { return [3]int64{int64(len(s.keys)), int64(s.free), s.waiting} }
 
 // lost reports whether a message that joins the line would not be found from
 // the last one of the chain, which blocks it.

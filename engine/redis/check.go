@@ -30,7 +30,7 @@ func (e *Engine) Check(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c := &checker{dump: d, lanes: len(e.own), holders: map[string]int64{}, due: map[string]float64{}}
+		c := &checker{dump: d, lanes: len(e.own), holders: map[string]int64{}, due: map[string]float64{}, state: readNumbers(d.hashes[""]["state"], 12)}
 		c.lane()
 		for _, f := range c.faults {
 			faults = append(faults, fmt.Sprintf("lane %d: %s", lane, f))
@@ -46,6 +46,7 @@ func (e *Engine) Check(ctx context.Context) error {
 type checker struct {
 	*dump
 	lanes   int
+	state   []int64 // the lane's numbers, as the scripts pack them
 	faults  []string
 	holders map[string]int64   // by seq, as the queues name it
 	due     map[string]float64 // as leases and delays ask for it
@@ -81,8 +82,8 @@ func (c *checker) lane() {
 // a queue must belong to one of them.
 func (c *checker) queues() (known, trash []string) {
 	trash = c.lists[trashKey]
-	if int64(len(trash)) != c.count("", "gone") {
-		c.wrong("gone says %d, the trash holds %d", c.count("", "gone"), len(trash))
+	if gone := c.state[2]; int64(len(trash)) != gone {
+		c.wrong("gone says %d, the trash holds %d", gone, len(trash))
 	}
 	for name, fields := range c.hashes {
 		if uid, ok := strings.CutPrefix(name, queueKey); ok && !strings.Contains(uid, ":") && fields["version"] != "" {
@@ -124,7 +125,16 @@ func (c *checker) allNames() map[string]bool {
 func (c *checker) leftovers(uid string) {
 	name := queueKey + uid
 	for message := range c.hashes[name+leasedKey] {
-		c.holders[message]++
+		if message != "" {
+			c.holders[message]++
+		}
+	}
+	for tenant, hand := range c.hashes[name+handKey] {
+		for _, message := range strings.FieldsFunc(hand[strings.IndexAny(hand, "@.")+1:], func(r rune) bool { return r == ' ' || r == '+' }) {
+			if tenant != "" {
+				c.holders[message]++
+			}
+		}
 	}
 	for key, names := range c.lists {
 		if strings.HasPrefix(key, name+facetKey) || strings.HasPrefix(key, name+behindKey) {
@@ -172,8 +182,8 @@ func (c *checker) checkHeld() {
 		}
 		c.due[entry] = at
 	}
-	if n := len(c.hashes[longKey]); n != len(c.scores[longsKey]) || int64(n) != c.count("", "longs") {
-		c.wrong("%d ids are remembered for longer, %d have a time, counted as %d", n, len(c.scores[longsKey]), c.count("", "longs"))
+	if n := len(c.hashes[longKey]); n != len(c.scores[longsKey]) || int64(n) != c.state[11] {
+		c.wrong("%d ids are remembered for longer, %d have a time, counted as %d", n, len(c.scores[longsKey]), c.state[11])
 	}
 }
 

@@ -266,8 +266,8 @@ func TestCheckNamesWhatIsBroken(t *testing.T) {
 	const q = lane + ":q:" + testQueue
 	for name, breakIt := range map[string]func(s *redistest.Server, leased string){
 		"a tenant twice in the ring":    func(s *redistest.Server, _ string) { s.Do("RPUSH", q+":ring", "acme") },
-		"a tenant not in the ring":      func(s *redistest.Server, _ string) { s.Do("DEL", q+":ring", q+":in") },
-		"a wrong count":                 func(s *redistest.Server, _ string) { s.Do("HINCRBY", q, "ready", "1") },
+		"a tenant not in the ring":      func(s *redistest.Server, _ string) { s.Do("DEL", q+":ring") },
+		"a wrong count":                 func(s *redistest.Server, _ string) { s.Do("HDEL", q, "counts") },
 		"a body without a holder":       func(s *redistest.Server, _ string) { s.Do("HSET", lane+":body", "77", "x") },
 		"a message without a body":      func(s *redistest.Server, leased string) { s.Do("HDEL", lane+":body", leased) },
 		"a lease that is never due":     func(s *redistest.Server, _ string) { s.Do("DEL", lane+":due") },

@@ -14,9 +14,10 @@ end
 if q.wake ~= '' then rouse(q) end
 
 -- See at least the next size + 1 messages of a facet, if there are as many: what came
--- back first, it is older than the rest; of an ordered queue the heads of keys.
+-- back first, it is older than the rest; of an ordered queue the heads of keys. Of the
+-- facet's list so many more are seen that the hand can be filled again.
 local function see(f, size)
-  f.seen, f.list, f.back = size, {}, 0
+  f.seen, f.list, f.back, f.own = size, {}, 0, 0
   if q.ordered then
     local heads = call('ZRANGE', q.key .. ':heads:' .. f.tenant, 0, size, 'WITHSCORES')
     if q.tried == nil then q.tried = call('EXISTS', q.key .. ':tries') == 1 end
@@ -27,21 +28,45 @@ local function see(f, size)
   if q.back > 0 then
     f.list = call('ZRANGE', q.key .. ':back:' .. f.tenant, 0, size)
     f.back = #f.list
+    if f.back > size then return end
   end
-  if f.back > size then return end
-  local rest = call('LRANGE', q.key .. ':facet:' .. f.tenant, 0, size - f.back)
-  if f.back == 0 then f.list = rest return end
-  for i = 1, #rest do f.list[#f.list + 1] = rest[i] end
+  local near = words(f.names)
+  for i = 1, #near do f.list[f.back + i] = near[i] end
+  f.own = #near
+  if f.more and #f.list <= size then
+    local rest = call('LRANGE', q.key .. ':facet:' .. f.tenant, 0, size + 1 - #f.list + atHand)
+    for i = 1, #rest do f.list[f.back + f.own + i] = rest[i] end
+  end
+end
+
+-- The only message that a tenant gives, and what is at hand then.
+local function first(f)
+  local name = string.match(f.names, '^%d+')
+  f.back, f.rest, f.popped = 0, name and string.sub(f.names, #name + 2) or '', 0
+  if f.rest == '' and f.more then
+    local some = call('LRANGE', q.key .. ':facet:' .. f.tenant, 0, atHand)
+    f.popped = math.min(#some, atHand)
+    f.rest, f.more = table.concat(some, ' ', name and 1 or 2, f.popped), #some > f.popped
+    name = name or some[1]
+  end
+  f.stays = f.rest ~= '' or f.more
+  return name
 end
 
 -- Read: play the ring's turns on what the facets show, one message a turn.
 local simple = q.free and q.hollow == 0
-local ring, turns, names, played = {}, {}, {}, nil
+local round, turns, names, played = {}, {}, {}, nil
 if simple then
-  ring = call('LRANGE', q.key .. ':ring', 0, max - 1)
-  local line = {}
-  for i = 1, #ring do line[i] = {tenant = ring[i], took = 0} end
-  local quota, head, tail = math.ceil(max / math.max(#ring, 1)), 1, #ring
+  round = call('LRANGE', q.key .. ':ring', 0, max - 1)
+  local line, hands = {}, gather('HMGET', q.key .. ':hand', round)
+  for i = 1, #round do
+    local f = {tenant = round[i], took = 0}
+    f.leased, f.inside, f.names, f.more = read(hands[i])
+    line[i] = f
+  end
+  local single = #round == max and q.plain and q.back == 0
+  local quota, head, tail = math.ceil(max / math.max(#round, 1)), 1, #round
+  for i = 1, single and max or 0 do turns[i], names[i] = line[i], first(line[i]) end
   while #turns < max and head <= tail do
     local f = line[head]
     head = head + 1

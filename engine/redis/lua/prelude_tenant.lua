@@ -19,11 +19,82 @@ local function allowed(q, tenant)
   return tonumber(weight), limit < 0 and q.limit or limit
 end
 
--- May a tenant be in the ring?
-local function open(q, tenant)
+-- A tenant's hand: how many of its messages are leased; whether it is in the ring, @, or
+-- not; if it is, the names that it gives next, which then are in no list; and + if its
+-- facet holds more. Who has nothing leased and is not in the ring has none.
+local atHand = 8
+
+local function read(hand)
+  if not hand then return 0, false, '', false end
+  local at = string.find(hand, '[@.]')
+  local size = #hand
+  local more = string.byte(hand, size) == 43
+  return tonumber(string.sub(hand, 1, at - 1)), string.byte(hand, at) == 64, string.sub(hand, at + 1, more and size - 1 or size), more
+end
+
+local function hand(leased, inside, names, more) return str(leased) .. (inside and '@' or '.') .. names .. (more and '+' or '') end
+
+local function handOf(q, tenant) return read(call('HGET', q.key .. ':hand', tenant)) end
+
+local function words(names)
+  local list = {}
+  for name in string.gmatch(names, '%d+') do list[#list + 1] = name end
+  return list
+end
+
+-- Messages that never were leased join the end of a facet. Returns what is then at hand,
+-- and whether the facet holds more.
+local function queueUp(q, tenant, new, inside, names, more)
+  local first = 1
+  if inside and not more then
+    local _, spaces = string.gsub(names, ' ', '')
+    local there = names == '' and 0 or spaces + 1
+    first = math.max(1, math.min(#new, atHand - there) + 1)
+    if first > 1 then names = (there > 0 and names .. ' ' or '') .. table.concat(new, ' ', 1, first - 1) end
+  end
+  for i = first, #new, 1000 do call('RPUSH', q.key .. ':facet:' .. tenant, unpack(new, i, math.min(i + 999, #new))) end
+  return names, more or inside and first <= #new
+end
+
+-- Take up to so many of the oldest messages that never were leased off a facet.
+local function pop(q, tenant, most)
+  local key = q.key .. ':facet:' .. tenant
+  local leased, inside, names, more = handOf(q, tenant)
+  if not inside then return call('LPOP', key, most) or {} end
+  local taken, rest = words(names), ''
+  if #taken > most then
+    rest = table.concat(taken, ' ', most + 1)
+    taken = {unpack(taken, 1, most)}
+  end
+  local some = more and #taken < most and call('LPOP', key, most - #taken) or {}
+  for i = 1, #some do taken[#taken + 1] = some[i] end
+  if #some > 0 then more = call('EXISTS', key) == 1 end
+  call('HSET', q.key .. ':hand', tenant, hand(leased, true, rest, more))
+  return taken
+end
+
+-- May a tenant that has so many leased be in the ring?
+local function open(q, tenant, leased)
   if q.limit == 0 and q.special == 0 then return true end
   local weight, limit = allowed(q, tenant)
-  return weight > 0 and (limit == 0 or (tonumber(call('HGET', q.key .. ':flight', tenant)) or 0) < limit)
+  return weight > 0 and (limit == 0 or leased < limit)
+end
+
+-- Tenants enter the ring at its tail. A paused queue stays wanted: resuming it hints.
+local function ring(q, tenants)
+  if #tenants == 0 then return end
+  bulk('RPUSH', q.key .. ':ring', tenants)
+  if q.wanted and not q.paused then
+    q.wanted = false
+    hint('q' .. q.u)
+  end
+end
+
+-- A tenant that has something leasable, in its facet and not at hand, enters.
+local function enter(q, tenant, leased)
+  local more = not q.ordered and call('EXISTS', q.key .. ':facet:' .. tenant) == 1
+  call('HSET', q.key .. ':hand', tenant, hand(leased, true, '', more))
+  ring(q, {tenant})
 end
 
 local function park(q, tenant) tally(q, 'parked', call('ZADD', q.key .. ':parked', 0, tenant)) end
@@ -39,17 +110,20 @@ end
 
 -- A tenant that has something leasable enters if it is not in the ring and may.
 local function admit(q, tenant)
-  if call('SISMEMBER', q.key .. ':in', tenant) == 1 then return fill(q, tenant) end
-  if not open(q, tenant) then return park(q, tenant) end
+  local leased, inside = handOf(q, tenant)
+  if inside then return fill(q, tenant) end
+  if not open(q, tenant, leased) then return park(q, tenant) end
   unpark(q, tenant)
-  enter(q, {tenant})
+  enter(q, tenant, leased)
 end
 
 -- A parked tenant enters if it may by now.
 local function readmit(q, tenant)
-  if q.parked > 0 and call('ZSCORE', q.key .. ':parked', tenant) and open(q, tenant) then
+  if q.parked == 0 or not call('ZSCORE', q.key .. ':parked', tenant) then return end
+  local leased = handOf(q, tenant)
+  if open(q, tenant, leased) then
     unpark(q, tenant)
-    enter(q, {tenant})
+    enter(q, tenant, leased)
   end
 end
 
@@ -69,15 +143,17 @@ end
 
 -- One message of a tenant is not leased any more. Returns how many are.
 local function land(q, tenant)
-  local left = call('HINCRBY', q.key .. ':flight', tenant, -1)
-  if left <= 0 then call('HDEL', q.key .. ':flight', tenant) end
-  return left
+  local leased, inside, names, more = handOf(q, tenant)
+  if leased > 1 or inside then call('HSET', q.key .. ':hand', tenant, hand(leased - 1, inside, names, more))
+  else call('HDEL', q.key .. ':hand', tenant) end
+  return leased - 1
 end
 
 -- How many messages of a tenant wait.
 local function waiting(q, tenant)
   if q.ordered then return tonumber(call('HGET', q.key .. ':waiting', tenant)) or 0 end
-  return call('LLEN', q.key .. ':facet:' .. tenant) + call('ZCARD', q.key .. ':back:' .. tenant)
+  local _, _, names = handOf(q, tenant)
+  return #words(names) + call('LLEN', q.key .. ':facet:' .. tenant) + call('ZCARD', q.key .. ':back:' .. tenant)
 end
 
 -- So many more messages of a tenant wait.
@@ -91,20 +167,22 @@ end
 -- Does a tenant hold nothing, and has no settings?
 local function empty(q, t)
   local key = q.key
+  local leased, _, names = handOf(q, t)
+  if leased > 0 or names ~= '' then return false end
   if call('EXISTS', key .. ':facet:' .. t, key .. ':back:' .. t, key .. ':late:' .. t, key .. ':lost:' .. t) > 0 then return false end
-  return call('HEXISTS', key .. ':flight', t) == 0 and (q.special == 0 or call('HEXISTS', key .. ':tenant', t) == 0)
-    and (not q.ordered or call('HEXISTS', key .. ':waiting', t) == 0)
+  return (q.special == 0 or call('HEXISTS', key .. ':tenant', t) == 0) and (not q.ordered or call('HEXISTS', key .. ':waiting', t) == 0)
 end
 
 -- Tenants that may have nothing left: those that do not are listed no more. Of tenants
--- that have nothing leased (landed) the ring tells it, unless the queue is one of the few.
+-- that have no hand any more (landed) that tells it, unless the queue is one of the few.
 local function vacate(q, tenants, landed)
   if #tenants == 0 then return end
-  local inside, none = gather('SMISMEMBER', q.key .. ':in', tenants), {}
-  local told = landed and q.plain and q.parked == 0 and call('EXISTS', q.key .. ':delayed', q.key .. ':dead') == 0
-  for i = 1, #tenants do
-    local outside = inside[i] == 0
-    if outside and told or (outside or q.hollow > 0 or q.ordered) and empty(q, tenants[i]) then none[#none + 1] = tenants[i] end
+  local none = tenants
+  if not (landed and q.plain and q.parked == 0 and call('EXISTS', q.key .. ':delayed', q.key .. ':dead') == 0) then
+    none = {}
+    for i = 1, #tenants do
+      if empty(q, tenants[i]) then none[#none + 1] = tenants[i] end
+    end
   end
   bulk('ZREM', q.key .. ':tenants', none)
 end

@@ -8,10 +8,8 @@
 -- version that refuses it or the uid of the queue that is full, and what is not plain:
 -- event, its prev; or the negative event and the first stamp of its digest, H and the
 -- time it is held until, or G if the held event is gone.
-local m = lane('n', 'v', 'published', 'duplicates', 'unrouted', 'dedupe', 'keying', 'longs', 'dropped')
-if not m then return 'lane_missing' end
+if not lane() then return 'lane_missing' end
 local window, keyWindow, lanes, own = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local version, published, duplicates, unrouted = tonumber(m[6]) or 0, tonumber(m[7]) or 0, tonumber(m[8]) or 0, tonumber(m[9]) or 0
 local nQ, nF, nK, nP, nC, nR, nE, nD = struct.unpack('<I4I4I4I4I4I4I4I4', ARGV[7])
 local aF, aK, aP = 7 + nQ, 7 + nQ + nF, 7 + nQ + nF + nK
 local aX = aP + nP -- the packed arguments come after the names
@@ -44,9 +42,10 @@ for i = 1, nF do
 end
 for i = 1, nQ do
   local q = queues[i]
-  local ring = q.key and gather('SMISMEMBER', q.key .. ':in', q.tenants) or {}
-  for j = 1, #ring do
-    q.facets[j].inRing = ring[j] == 1
+  local hands = q.key and gather('HMGET', q.key .. ':hand', q.tenants) or {}
+  for j = 1, #hands do
+    local f = q.facets[j]
+    f.leased, f.inside, f.names, f.more = read(hands[j])
     if q.length > 0 then q.facets[j].waiting = waiting(q, q.facets[j].tenant) end
   end
 end
@@ -76,17 +75,15 @@ local function recall(name, over, fields)
   for i = 1, #missing do found[place[i]] = older[i] end
   return found
 end
-local dedupeAt, keyAt = tonumber(m[10]) or 0, tonumber(m[11]) or 0
 local function over(at, span) return now >= at + span and 2 or now >= at and 1 or 0 end
-local dedupeOver, keyOver = over(dedupeAt, window), over(keyAt, keyWindow)
+local dedupeOver, keyOver = over(L.dedupe, window), over(L.keying, keyWindow)
 local given, keys = {}, {}
 for i = 1, nD do given[i] = string.sub(digests, 16 * i - 15, 16 * i) end
 for i = 1, nK do keys[i] = ARGV[aK + i] end
 local known, last = recall('dedupe', dedupeOver, given), recall('key', keyOver, keys)
 
 -- Ids of delayed events are remembered apart, for longer.
-local longs = tonumber(m[12]) or 0
-if longs > 0 and nD > 0 then
+if L.longs > 0 and nD > 0 then
   local long = gather('HMGET', T .. ':long', given)
   for i = 1, nD do known[i] = known[i] or long[i] end
 end

@@ -1,9 +1,8 @@
 -- The second part of a publish: decide. A request that is not stale gets stamps
 -- for its events; what is to be written gathers in tables.
-local n = tonumber(m[5]) or 0
-local n0 = math.max(n + 1, (now - 1735689600000) * 128)
+local n0 = math.max(L.n + 1, (now - 1735689600000) * 128)
 local edge, span = 0, 0 -- the n at which the next minute begins; the minute
-n = n0 - 1
+local n = n0 - 1
 local plain = struct.pack('<dd', 0, now)
 local answers, odd, stored, holders, remember, chained, topics, seen = {}, {}, {}, {}, {}, {}, {}, {}
 local minutes, kept, taken, fresh = {}, {}, {}, 0
@@ -49,7 +48,7 @@ local function stamp(e, kind, topic, key, digest)
       holders[#holders + 1] = #sinks
     end
   else
-    unrouted = unrouted + 1
+    L.unrouted = L.unrouted + 1
   end
   if digest > 0 then
     local value = struct.pack('<ddI4', seq, prev, #sinks)
@@ -123,11 +122,11 @@ for i = 1, nR do
     ok = ok and queues[q].key ~= nil
     bounded = bounded or ok and queues[q].length > 0
   end
-  ok = ok and wanted >= version
-  answers[i] = ok and -1 or version
+  ok = ok and wanted >= L.version
+  answers[i] = ok and -1 or L.version
   local short = ok and bounded and full(e, e + count - 1, d)
   if short then ok, answers[i] = false, short end
-  if ok then version = wanted end
+  if ok then L.version = wanted end
   for j = e, e + count - 1 do
     local kind, topic, key, remembered = struct.unpack('<I4I4I4I4', events, 16 * j - 15)
     local x = extra[j]
@@ -137,7 +136,7 @@ for i = 1, nR do
       if x and x.from > 0 then
         unhold(j, x, kind, topic, key)
       elseif first then
-        duplicates = duplicates + 1
+        L.duplicates = L.duplicates + 1
         odd[#odd + 1] = -j
         odd[#odd + 1] = first
       elseif x then

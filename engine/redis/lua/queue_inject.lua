@@ -1,15 +1,22 @@
 -- Put events that were stamped before into one queue, each under a name of this lane.
 -- ARGV  3 uid  4 lanes  5 lane  6 count, then tenant, who, seq, prev, recorded ms, body of each
 -- Returns ms to the next due entry.
-local m = lane('n')
-if not m then return 'lane_missing' end
+if not lane() then return 'lane_missing' end
 local q = queue(ARGV[3])
 if not q then return 'not_found' end
 local lanes, own, events = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local n = math.max((tonumber(m[5]) or 0) + 1, (now - 1735689600000) * 128) - 1
+local n = math.max(L.n + 1, (now - 1735689600000) * 128) - 1
 
-keep('n', str(n + events))
+L.n = n + events
+keep()
 local minutes, order = {}, {}
+
+local function lineLast(tenant, name)
+  local leased, inside, names, more = handOf(q, tenant)
+  names, more = queueUp(q, tenant, {name}, inside, names, more)
+  if inside then call('HSET', q.key .. ':hand', tenant, hand(leased, true, names, more)) end
+end
+
 for i = 1, events do
   local at = 6 * i
   local tenant, who, name = ARGV[at + 1], ARGV[at + 2], str((n + i) * lanes + own)
@@ -21,7 +28,7 @@ for i = 1, events do
   minutes[span] = minutes[span] + 1
   wait(q, tenant, 1)
   local leasable = true
-  if q.ordered then leasable = lineUp(q, name, who) else call('RPUSH', q.key .. ':facet:' .. tenant, name) end
+  if q.ordered then leasable = lineUp(q, name, who) else lineLast(tenant, name) end
   enlist(q, {tenant})
   if leasable then admit(q, tenant) end
 end

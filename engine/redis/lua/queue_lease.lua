@@ -15,33 +15,68 @@ for i = 1, #served do
   local f = served[i]
   local old = q.ordered and f.gave or math.min(f.gave, f.back)
   if old > 0 then call('ZREMRANGEBYRANK', q.key .. (q.ordered and ':heads:' or ':back:') .. f.tenant, 0, old - 1) end
-  if f.gave > old then call('LPOP', q.key .. ':facet:' .. f.tenant, f.gave - old) end
   wait(q, f.tenant, -f.gave)
 end
 
 -- Write: the ring. Who was served goes to the tail, in the order of their last turns,
 -- or leaves.
-local stay, leave, last = {}, {}, {}
+local stay, last = {}, {}
 for i = 1, played and 0 or count do last[turns[i]] = i end
 for i = 1, played and 0 or count do
   local f = turns[i]
   if last[f] == i then
-    local into = f.list[f.gave + 1] and stay or leave
-    into[#into + 1] = f.tenant
+    if f.list then f.stays = f.list[f.gave + 1] ~= nil end
+    f.inside = f.stays
+    if f.stays then stay[#stay + 1] = f.tenant end
   end
 end
-local turned = #stay < #ring or #ring == max
-for i = 1, #stay do turned = turned or stay[i] ~= ring[i] end
+local turned = #stay < #round or #round == max
+for i = 1, #stay do turned = turned or stay[i] ~= round[i] end
 if not played and q.turn ~= '' and count > 0 then q.turn, q.credit, q.changed = '', 0, true end
 if played then turnRing(q, played, see)
 elseif turned and #served > 0 then
   call('LPOP', q.key .. ':ring', #served)
   bulk('RPUSH', q.key .. ':ring', stay)
-  bulk('SREM', q.key .. ':in', leave)
 end
 
+-- Write: the hands of who was served or left. What was at hand of a parked tenant returns
+-- to its facet.
+local ms, hands, bare = tonumber(ARGV[6]), {}, {}
+
+local function remains(f)
+  local own, gave = f.back + f.own, f.gave or 0
+  if gave <= f.back and f.back > 0 or q.ordered then return f.names, f.more, 0 end
+  local to = #f.list > own and math.max(own, math.min(#f.list, gave + atHand)) or own
+  local popped = math.max(gave, to) - own
+  return table.concat(f.list, ' ', gave + 1, to), f.more and (#f.list == own or own + popped < #f.list), popped
+end
+
+local function write(f)
+  if not f.rest then f.rest, f.more, f.popped = remains(f) end
+  if f.popped > 0 then call('LPOP', q.key .. ':facet:' .. f.tenant, f.popped) end
+  local leased = f.leased + (ms > 0 and f.gave or 0)
+  if not f.inside then
+    local near = words(f.rest)
+    for i = #near, 1, -1 do call('LPUSH', q.key .. ':facet:' .. f.tenant, near[i]) end
+    f.rest, f.more = '', false
+  end
+  if f.inside or leased > 0 then hands[#hands + 1], hands[#hands + 2] = f.tenant, hand(leased, f.inside, f.rest, f.more)
+  else bare[#bare + 1] = f.tenant end
+end
+
+for i = 1, #served do write(served[i]) end
+for i = 1, played and #played.leave or 0 do
+  local f = played.leave[i]
+  if not f.gave then
+    f.gave = 0
+    write(f)
+  end
+end
+bulk('HSET', q.key .. ':hand', hands)
+bulk('HDEL', q.key .. ':hand', bare)
+
 -- Write: the leases, one record each, one group for all; or nothing but that they are gone.
-local ms, tries, attempts, reply = tonumber(ARGV[6]), {}, {}, {}
+local tries, attempts, reply = {}, {}, {}
 local before = gather('HMGET', q.key .. ':tries', returned)
 for i = 1, #where do
   attempts[where[i]] = (tonumber(before[i]) or 0) + 1
@@ -61,7 +96,7 @@ local function owner(i)
 end
 
 local function record()
-  local deadline, records, tenants = now + ms, {}, {}
+  local deadline, records = now + ms, {}
   local first = lease(deadline, token, 1)
   for i = 1, count do
     records[2 * i - 1] = names[i]
@@ -69,10 +104,6 @@ local function record()
   end
   bulk('HSET', q.key .. ':leased', records)
   join(q, deadline, token, table.concat(names, ' ', 1, count), count, ARGV[8])
-  for i = 1, #served do tenants[i] = served[i].tenant end
-  local flight, fresh = gather('HMGET', q.key .. ':flight', tenants), {}
-  for i = 1, #served do fresh[2 * i - 1], fresh[2 * i] = tenants[i], (tonumber(flight[i]) or 0) + served[i].gave end
-  bulk('HSET', q.key .. ':flight', fresh)
 end
 
 local function spend()

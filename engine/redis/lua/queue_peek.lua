@@ -14,8 +14,10 @@ local function first(t, size)
     return names
   end
   local names = q.back > 0 and call('ZRANGE', q.key .. ':back:' .. t, 0, size - 1) or {}
-  local rest = #names < size and call('LRANGE', q.key .. ':facet:' .. t, 0, size - #names - 1) or {}
-  for i = 1, #rest do names[#names + 1] = rest[i] end
+  local _, _, near = handOf(q, t)
+  for _, rest in ipairs({words(near), call('LRANGE', q.key .. ':facet:' .. t, 0, size - 1)}) do
+    for i = 1, math.min(#rest, size - #names) do names[#names + 1] = rest[i] end
+  end
   return names
 end
 

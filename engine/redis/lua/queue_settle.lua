@@ -43,14 +43,18 @@ local function landAll()
     if not counts[t] then counts[t], tenants[#tenants + 1] = 0, t end
     counts[t] = counts[t] + 1
   end
-  local before = gather('HMGET', q.key .. ':flight', tenants)
+  local hands = gather('HMGET', q.key .. ':hand', tenants)
   for i = 1, #tenants do
-    local left = (tonumber(before[i]) or 0) - counts[tenants[i]]
-    if left > 0 then fresh[#fresh + 1], fresh[#fresh + 2] = tenants[i], left
-    else none[#none + 1] = tenants[i] end
+    local at = string.find(hands[i], '[@.]')
+    local left = tonumber(string.sub(hands[i], 1, at - 1)) - counts[tenants[i]]
+    if left > 0 or string.byte(hands[i], at) == 64 then
+      fresh[#fresh + 1], fresh[#fresh + 2] = tenants[i], str(left) .. string.sub(hands[i], at)
+    else
+      none[#none + 1] = tenants[i]
+    end
   end
-  bulk('HSET', q.key .. ':flight', fresh)
-  bulk('HDEL', q.key .. ':flight', none)
+  bulk('HSET', q.key .. ':hand', fresh)
+  bulk('HDEL', q.key .. ':hand', none)
   vacate(q, none, true)
 end
 

@@ -14,6 +14,8 @@ local function oldest(t)
   end
   older(call('ZRANGE', q.key .. ':back:' .. t, 0, 0)[1])
   older(call('LINDEX', q.key .. ':facet:' .. t, 0))
+  local _, _, names = handOf(q, t)
+  older(string.match(names, '^%d+'))
   if q.ordered then
     older(call('ZRANGE', q.key .. ':heads:' .. t, 0, 0, 'WITHSCORES')[2])
     local lines = call('SRANDMEMBER', q.key .. ':lines:' .. t, 1000)
@@ -29,7 +31,7 @@ end
 for i = 1, #tenants do
   local t = tenants[i]
   local shown = {
-    t, waiting(q, t), tonumber(call('HGET', q.key .. ':flight', t)) or 0, call('ZCARD', q.key .. ':late:' .. t),
+    t, waiting(q, t), (handOf(q, t)), call('ZCARD', q.key .. ':late:' .. t),
     call('ZCARD', q.key .. ':lost:' .. t), call('HGET', q.key .. ':tenant', t) or '', str(oldest(t)),
   }
   for j = 1, #shown do reply[#reply + 1] = shown[j] end

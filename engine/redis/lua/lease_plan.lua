@@ -4,7 +4,7 @@
 if not lane() then return 'lane_missing' end
 local q = queue(ARGV[3])
 if not q then return 'not_found' end
-local max, bytes, token = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[7]
+local max, bytes, ms, token = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 if q.paused then
   q.wanted = true
   save(q)
@@ -33,65 +33,62 @@ local function see(f, size)
   local near = words(f.names)
   for i = 1, #near do f.list[f.back + i] = near[i] end
   f.own = #near
-  if f.more and #f.list <= size then
-    local rest = call('LRANGE', q.key .. ':facet:' .. f.tenant, 0, size + 1 - #f.list + atHand)
-    for i = 1, #rest do f.list[f.back + f.own + i] = rest[i] end
+  local own = f.back + f.own
+  if f.more and own <= size then
+    local rest = call('LRANGE', q.key .. ':facet:' .. f.tenant, 0, size + 1 - own + atHand)
+    if own == 0 then f.list = rest return end
+    for i = 1, #rest do f.list[own + i] = rest[i] end
   end
-end
-
--- The only message that a tenant gives, and what is at hand then.
-local function first(f)
-  local name = string.match(f.names, '^%d+')
-  f.back, f.rest, f.popped = 0, name and string.sub(f.names, #name + 2) or '', 0
-  if f.rest == '' and f.more then
-    local some = call('LRANGE', q.key .. ':facet:' .. f.tenant, 0, atHand)
-    f.popped = math.min(#some, atHand)
-    f.rest, f.more = table.concat(some, ' ', name and 1 or 2, f.popped), #some > f.popped
-    name = name or some[1]
-  end
-  f.stays = f.rest ~= '' or f.more
-  return name
 end
 
 -- Read: play the ring's turns on what the facets show, one message a turn.
-local simple = q.free and q.hollow == 0
-local round, turns, names, played = {}, {}, {}, nil
-if simple then
-  round = call('LRANGE', q.key .. ':ring', 0, max - 1)
-  local line, hands = {}, gather('HMGET', q.key .. ':hand', round)
+local round, turns, names, planned, count = {}, {}, {}, 0, 0
+local single, played
+
+local function playRound(hands)
+  local line, quota, head, tail = {}, math.ceil(max / math.max(#round, 1)), 1, #round
   for i = 1, #round do
-    local f = {tenant = round[i], took = 0}
-    f.leased, f.inside, f.names, f.more = read(hands[i])
-    line[i] = f
+    local leased, inside, near, more = read(hands[i])
+    line[i] = {tenant = round[i], took = 0, leased = leased, inside = inside, names = near, more = more, list = false, seen = 0, back = 0, own = 0, gave = 0, stays = false}
   end
-  local single = #round == max and q.plain and q.back == 0
-  local quota, head, tail = math.ceil(max / math.max(#round, 1)), 1, #round
-  for i = 1, single and max or 0 do turns[i], names[i] = line[i], first(line[i]) end
-  while #turns < max and head <= tail do
+  while planned < max and head <= tail do
     local f = line[head]
+    local took = f.took
     head = head + 1
-    if not f.list then see(f, quota) elseif f.took == f.seen then see(f, f.took + max - #turns) end
-    f.took = f.took + 1
-    turns[#turns + 1], names[#names + 1] = f, f.list[f.took]
-    if f.list[f.took + 1] then tail = tail + 1 line[tail] = f end
+    if not f.list then see(f, quota) elseif took == f.seen then see(f, took + max - planned) end
+    took, planned = took + 1, planned + 1
+    f.took, turns[planned], names[planned] = took, f, f.list[took]
+    if f.list[took + 1] then tail = tail + 1 line[tail] = f end
+  end
+end
+
+if q.free and q.hollow == 0 then
+  round = call('LRANGE', q.key .. ':ring', 0, max - 1)
+  local hands = gather('HMGET', q.key .. ':hand', round)
+  if ms > 0 and #round == max and q.plain and q.back == 0 then
+    single = planSingle(q, round, hands)
+    names, planned = single.names, max
+  else
+    playRound(hands)
   end
 else
   played = playTurns(q, max, max, see)
-  turns, names = played.turns, played.names
+  turns, names, planned = played.turns, played.names, #played.turns
 end
 
 -- Read: the bodies in that order, as far as the bytes reach.
-local bodies, size, count = {}, 0, #turns
-for i = 1, #turns, 50 do
-  local some = call('HMGET', T .. ':body', unpack(names, i, math.min(i + 49, #turns)))
+local bodies, size = {}, 0
+count = planned
+for i = 1, planned, 50 do
+  local some = call('HMGET', T .. ':body', unpack(names, i, math.min(i + 49, planned)))
   for j = 1, #some do
     size = size + #some[j] - (string.byte(some[j], 8) < 128 and 16 or 24)
     if size > bytes and i + j > 2 then count = i + j - 2 break end
     bodies[i + j - 1] = some[j]
   end
-  if count < #turns then break end
+  if count < planned then break end
 end
-if played and count < #turns then
+if played and count < planned then
   played = playTurns(q, max, count, see)
   turns, names = played.turns, played.names
 end

@@ -14,7 +14,7 @@ local function playTurns(q, max, most, see)
     local own = q.special > 0 and gather('HMGET', q.key .. ':tenant', some) or {}
     local hands = gather('HMGET', q.key .. ':hand', some)
     for i = 1, #some do
-      local f = {tenant = some[i], took = 0, back = 0, weight = 1, room = math.huge}
+      local f = {tenant = some[i], took = 0, back = 0, own = 0, gave = 0, weight = 1, room = math.huge}
       f.leased, f.inside, f.names, f.more = read(hands[i])
       local limit = q.limit
       if own[i] then

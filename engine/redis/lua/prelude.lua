@@ -137,9 +137,14 @@ local function minute(n) return floor((floor(n / 128) + 1735689600000) / 60000) 
 
 -- Messages that are settled count in no minute any more.
 local function settled(q, seqs, lanes)
-  local minutes = {}
+  local minutes, at, from, to = {}, 0, 0, 0 -- a minute, and the seqs of it
   for i = 1, #seqs do
-    local at = minute(floor(tonumber(seqs[i]) / lanes))
+    local seq = tonumber(seqs[i])
+    if seq < from or seq >= to then
+      at = minute(floor(seq / lanes))
+      from = (at * 60000 - 1735689600000) * 128 * lanes
+      to = from + 60000 * 128 * lanes
+    end
     minutes[at] = (minutes[at] or 0) + 1
   end
   for at, count in pairs(minutes) do age(q, at, -count) end

@@ -20,40 +20,44 @@ local function allowed(q, tenant)
 end
 
 -- A tenant's hand: how many of its messages are leased; whether it is in the ring, @, or
--- not; if it is, the names that it gives next, which then are in no list; and + if its
--- facet holds more. Who has nothing leased and is not in the ring has none.
+-- not; if it is, the names that it gives next, which then are in no list, each after a
+-- space; and + if its facet holds more. Who has nothing leased and is not in the ring has none.
 local atHand = 8
 
 local function read(hand)
   if not hand then return 0, false, '', false end
-  local at = string.find(hand, '[@.]')
-  local size = #hand
-  local more = string.byte(hand, size) == 43
-  return tonumber(string.sub(hand, 1, at - 1)), string.byte(hand, at) == 64, string.sub(hand, at + 1, more and size - 1 or size), more
+  local leased, place, names, more = string.match(hand, '^(%d+)([@.])([ %d]*)(%+?)$')
+  return tonumber(leased), place == '@', names, more == '+'
 end
 
 local function hand(leased, inside, names, more) return str(leased) .. (inside and '@' or '.') .. names .. (more and '+' or '') end
 
 local function handOf(q, tenant) return read(call('HGET', q.key .. ':hand', tenant)) end
 
+-- Names as a hand holds them, and as a list.
+local function listed(list, from, to) return from <= to and ' ' .. table.concat(list, ' ', from, to) or '' end
+
 local function words(names)
-  local list = {}
-  for name in string.gmatch(names, '%d+') do list[#list + 1] = name end
+  local list, size = {}, 0
+  for name in string.gmatch(names, '%d+') do
+    size = size + 1
+    list[size] = name
+  end
   return list
 end
 
 -- Messages that never were leased join the end of a facet. Returns what is then at hand,
 -- and whether the facet holds more.
 local function queueUp(q, tenant, new, inside, names, more)
-  local first = 1
+  local near = 0
   if inside and not more then
-    local _, spaces = string.gsub(names, ' ', '')
-    local there = names == '' and 0 or spaces + 1
-    first = math.max(1, math.min(#new, atHand - there) + 1)
-    if first > 1 then names = (there > 0 and names .. ' ' or '') .. table.concat(new, ' ', 1, first - 1) end
+    local there = 0
+    if names ~= '' then there = select(2, string.gsub(names, ' ', ' ')) end
+    near = math.max(0, math.min(#new, atHand - there))
+    names = names .. listed(new, 1, near)
   end
-  for i = first, #new, 1000 do call('RPUSH', q.key .. ':facet:' .. tenant, unpack(new, i, math.min(i + 999, #new))) end
-  return names, more or inside and first <= #new
+  for i = near + 1, #new, 1000 do call('RPUSH', q.key .. ':facet:' .. tenant, unpack(new, i, math.min(i + 999, #new))) end
+  return names, more or inside and near < #new
 end
 
 -- Take up to so many of the oldest messages that never were leased off a facet.
@@ -61,15 +65,12 @@ local function pop(q, tenant, most)
   local key = q.key .. ':facet:' .. tenant
   local leased, inside, names, more = handOf(q, tenant)
   if not inside then return call('LPOP', key, most) or {} end
-  local taken, rest = words(names), ''
-  if #taken > most then
-    rest = table.concat(taken, ' ', most + 1)
-    taken = {unpack(taken, 1, most)}
-  end
+  local near, taken = words(names), {}
+  for i = 1, math.min(#near, most) do taken[i] = near[i] end
   local some = more and #taken < most and call('LPOP', key, most - #taken) or {}
   for i = 1, #some do taken[#taken + 1] = some[i] end
   if #some > 0 then more = call('EXISTS', key) == 1 end
-  call('HSET', q.key .. ':hand', tenant, hand(leased, true, rest, more))
+  call('HSET', q.key .. ':hand', tenant, hand(leased, true, listed(near, most + 1, #near), more))
   return taken
 end
 

@@ -5,11 +5,12 @@
 -- that are not the first (index, attempt), and name, tenant, body of each message.
 -- Write: the facets.
 local served, returned, where = {}, {}, {}
-for i = 1, count do
+for i = 1, single and 0 or count do
   local f = turns[i]
-  if not f.gave then served[#served + 1], f.gave = f, 0 end
-  f.gave = f.gave + 1
-  if f.gave <= f.back then returned[#returned + 1], where[#where + 1] = names[i], i end
+  local gave = f.gave + 1
+  if gave == 1 then served[#served + 1] = f end
+  f.gave = gave
+  if gave <= f.back then returned[#returned + 1], where[#where + 1] = names[i], i end
 end
 for i = 1, #served do
   local f = served[i]
@@ -20,57 +21,57 @@ end
 
 -- Write: the ring. Who was served goes to the tail, in the order of their last turns,
 -- or leaves.
-local stay, last = {}, {}
-for i = 1, played and 0 or count do last[turns[i]] = i end
-for i = 1, played and 0 or count do
-  local f = turns[i]
-  if last[f] == i then
-    if f.list then f.stays = f.list[f.gave + 1] ~= nil end
-    f.inside = f.stays
-    if f.stays then stay[#stay + 1] = f.tenant end
+local function turnRound()
+  local stay, left = {}, {}
+  for i = 1, #served do left[served[i]] = served[i].gave end
+  for i = 1, count do
+    local f = turns[i]
+    left[f] = left[f] - 1
+    if left[f] == 0 then
+      f.inside = f.list[f.gave + 1] ~= nil
+      if f.inside then stay[#stay + 1] = f.tenant end
+    end
   end
-end
-local turned = #stay < #round or #round == max
-for i = 1, #stay do turned = turned or stay[i] ~= round[i] end
-if not played and q.turn ~= '' and count > 0 then q.turn, q.credit, q.changed = '', 0, true end
-if played then turnRing(q, played, see)
-elseif turned and #served > 0 then
+  local turned = #stay < #round or #round == max
+  for i = 1, #stay do turned = turned or stay[i] ~= round[i] end
+  if not turned then return end
   call('LPOP', q.key .. ':ring', #served)
   bulk('RPUSH', q.key .. ':ring', stay)
 end
 
+if not played and q.turn ~= '' and count > 0 then q.turn, q.credit, q.changed = '', 0, true end
+if single then writeSingle(q, single, round, count)
+elseif played then turnRing(q, played, see)
+elseif #served > 0 then turnRound() end
+
 -- Write: the hands of who was served or left. What was at hand of a parked tenant returns
 -- to its facet.
-local ms, hands, bare = tonumber(ARGV[6]), {}, {}
+local hands, bare = {}, {}
 
 local function remains(f)
-  local own, gave = f.back + f.own, f.gave or 0
+  local own, gave = f.back + f.own, f.gave
   if gave <= f.back and f.back > 0 or q.ordered then return f.names, f.more, 0 end
   local to = #f.list > own and math.max(own, math.min(#f.list, gave + atHand)) or own
   local popped = math.max(gave, to) - own
-  return table.concat(f.list, ' ', gave + 1, to), f.more and (#f.list == own or own + popped < #f.list), popped
+  return listed(f.list, gave + 1, to), f.more and (#f.list == own or own + popped < #f.list), popped
 end
 
 local function write(f)
-  if not f.rest then f.rest, f.more, f.popped = remains(f) end
-  if f.popped > 0 then call('LPOP', q.key .. ':facet:' .. f.tenant, f.popped) end
+  local rest, more, popped = remains(f)
+  if popped > 0 then call('LPOP', q.key .. ':facet:' .. f.tenant, popped) end
   local leased = f.leased + (ms > 0 and f.gave or 0)
   if not f.inside then
-    local near = words(f.rest)
+    local near = words(rest)
     for i = #near, 1, -1 do call('LPUSH', q.key .. ':facet:' .. f.tenant, near[i]) end
-    f.rest, f.more = '', false
+    rest, more = '', false
   end
-  if f.inside or leased > 0 then hands[#hands + 1], hands[#hands + 2] = f.tenant, hand(leased, f.inside, f.rest, f.more)
+  if f.inside or leased > 0 then hands[#hands + 1], hands[#hands + 2] = f.tenant, hand(leased, f.inside, rest, more)
   else bare[#bare + 1] = f.tenant end
 end
 
 for i = 1, #served do write(served[i]) end
 for i = 1, played and #played.leave or 0 do
-  local f = played.leave[i]
-  if not f.gave then
-    f.gave = 0
-    write(f)
-  end
+  if played.leave[i].gave == 0 then write(played.leave[i]) end
 end
 bulk('HSET', q.key .. ':hand', hands)
 bulk('HDEL', q.key .. ':hand', bare)
@@ -81,9 +82,6 @@ local before = gather('HMGET', q.key .. ':tries', returned)
 for i = 1, #where do
   attempts[where[i]] = (tonumber(before[i]) or 0) + 1
   if attempts[where[i]] > 1 then tries[#tries + 1], tries[#tries + 2] = where[i], attempts[where[i]] end
-end
-for i = 1, count do
-  reply[3 * i - 2], reply[3 * i - 1], reply[3 * i] = names[i], turns[i].tenant, bodies[i]
 end
 
 -- Whose the i-th message is; in an ordered queue its key tells, in the order of its tenant's.
@@ -100,7 +98,7 @@ local function record()
   local first = lease(deadline, token, 1)
   for i = 1, count do
     records[2 * i - 1] = names[i]
-    records[2 * i] = (attempts[i] and lease(deadline, token, attempts[i]) or first) .. owner(i)
+    records[2 * i] = (attempts[i] and lease(deadline, token, attempts[i]) or first) .. (single and round[i] or owner(i))
   end
   bulk('HSET', q.key .. ':leased', records)
   join(q, deadline, token, table.concat(names, ' ', 1, count), count, ARGV[8])
@@ -120,6 +118,10 @@ local function spend()
   vacate(q, tenants)
 end
 
+for i = 1, count do
+  local at = 3 * i
+  reply[at - 2], reply[at - 1], reply[at] = names[i], single and round[i] or turns[i].tenant, bodies[i]
+end
 if not q.ordered then q.back = q.back - #returned end
 if count > 0 and ms > 0 then record() elseif count > 0 then spend() end
 local left = call('LLEN', q.key .. ':ring')

@@ -15,7 +15,7 @@ local function oldest(t)
   older(call('ZRANGE', q.key .. ':back:' .. t, 0, 0)[1])
   older(call('LINDEX', q.key .. ':facet:' .. t, 0))
   local _, _, names = handOf(q, t)
-  older(string.match(names, '^%d+'))
+  older(words(names)[1])
   if q.ordered then
     older(call('ZRANGE', q.key .. ':heads:' .. t, 0, 0, 'WITHSCORES')[2])
     local lines = call('SRANDMEMBER', q.key .. ':lines:' .. t, 1000)

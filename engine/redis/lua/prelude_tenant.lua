@@ -35,7 +35,10 @@ local function hand(leased, inside, names, more) return str(leased) .. (inside a
 local function handOf(q, tenant) return read(call('HGET', q.key .. ':hand', tenant)) end
 
 -- Names as a hand holds them, and as a list.
-local function listed(list, from, to) return from <= to and ' ' .. table.concat(list, ' ', from, to) or '' end
+local function listed(list, from, to)
+  if from >= to then return from == to and ' ' .. list[from] or '' end
+  return ' ' .. table.concat(list, ' ', from, to)
+end
 
 local function words(names)
   local list, size = {}, 0
@@ -46,18 +49,16 @@ local function words(names)
   return list
 end
 
--- Messages that never were leased join the end of a facet. Returns what is then at hand,
--- and whether the facet holds more.
-local function queueUp(q, tenant, new, inside, names, more)
-  local near = 0
-  if inside and not more then
-    local there = 0
-    if names ~= '' then there = select(2, string.gsub(names, ' ', ' ')) end
-    near = math.max(0, math.min(#new, atHand - there))
-    names = names .. listed(new, 1, near)
+-- Messages that never were leased join the end of a facet: at the hand of a tenant in the
+-- ring, as long as it is short and the facet's list empty. Returns the hand then.
+local function queueUp(q, tenant, new, hand)
+  local near, size = 0, #new
+  if hand and string.byte(hand, #hand) ~= 43 then
+    near = math.max(0, math.min(size, floor((20 * atHand - #hand) / (#new[1] + 1))))
+    hand = hand .. listed(new, 1, near) .. (near < size and '+' or '')
   end
-  for i = near + 1, #new, 1000 do call('RPUSH', q.key .. ':facet:' .. tenant, unpack(new, i, math.min(i + 999, #new))) end
-  return names, more or inside and near < #new
+  for i = near + 1, size, 1000 do call('RPUSH', q.key .. ':facet:' .. tenant, unpack(new, i, math.min(i + 999, size))) end
+  return hand
 end
 
 -- Take up to so many of the oldest messages that never were leased off a facet.

@@ -37,15 +37,15 @@ for i = 1, nQ do
 end
 for i = 1, nF do
   local q = queues[struct.unpack('<I4', facetQueues, 4 * i - 3)]
-  facets[i] = {q = q, tenant = ARGV[aF + i]}
+  facets[i] = {q = q, tenant = ARGV[aF + i], hand = false, inside = false, waiting = false, whose = false}
   q.tenants[#q.tenants + 1], q.facets[#q.facets + 1] = ARGV[aF + i], facets[i]
 end
 for i = 1, nQ do
   local q = queues[i]
   local hands = q.key and gather('HMGET', q.key .. ':hand', q.tenants) or {}
   for j = 1, #hands do
-    local f = q.facets[j]
-    f.leased, f.inside, f.names, f.more = read(hands[j])
+    local f, there = q.facets[j], hands[j]
+    f.hand, f.inside = there, there and string.find(there, '@', 1, true) ~= nil
     if q.length > 0 then q.facets[j].waiting = waiting(q, q.facets[j].tenant) end
   end
 end

@@ -48,12 +48,10 @@ bulk('HSET', T .. ':dedupe0', remember)
 local function append(q, f, hands)
   wait(q, f.tenant, #f)
   if not q.ordered then
-    local before, full = f.names, f.more
-    local enters = not f.inside and q.plain and q.parked == 0
-    f.names, f.more = queueUp(q, f.tenant, f, f.inside or enters, before, full)
-    if enters or f.inside and (f.names ~= before or f.more ~= full) then
-      hands[#hands + 1], hands[#hands + 2] = f.tenant, hand(f.leased, true, f.names, f.more)
-    end
+    local there = f.inside and f.hand or nil
+    if not there and q.plain and q.parked == 0 then there = f.hand and string.sub(f.hand, 1, -2) .. '@' or '0@' end
+    local after = queueUp(q, f.tenant, f, there)
+    if after and after ~= f.hand then hands[#hands + 1], hands[#hands + 2] = f.tenant, after end
     return f[1]
   end
   local first

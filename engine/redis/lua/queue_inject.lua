@@ -12,9 +12,10 @@ keep()
 local minutes, order = {}, {}
 
 local function lineLast(tenant, name)
-  local leased, inside, names, more = handOf(q, tenant)
-  names, more = queueUp(q, tenant, {name}, inside, names, more)
-  if inside then call('HSET', q.key .. ':hand', tenant, hand(leased, true, names, more)) end
+  local there = call('HGET', q.key .. ':hand', tenant)
+  if not (there and string.find(there, '@', 1, true)) then there = nil end
+  local after = queueUp(q, tenant, {name}, there)
+  if after ~= there then call('HSET', q.key .. ':hand', tenant, after) end
 end
 
 for i = 1, events do

@@ -93,7 +93,7 @@ func (p *commitArgs) event(ev *millrace.CommitEvent) {
 	p.extra(ev)
 	body := ""
 	if len(ev.Queues) > 0 || ev.Delay > 0 {
-		body = rueidis.BinaryString(ev.Body)
+		body = storedBody(ev.Body)
 	}
 	p.bodies = append(p.bodies, body)
 }

@@ -77,12 +77,13 @@ else
 end
 
 -- Read: the bodies in that order, as far as the bytes reach.
+local prefix = {[0] = 1, 18, 25} -- bytes before the event, by the first of them
 local bodies, size = {}, 0
 count = planned
 for i = 1, planned, 50 do
   local some = call('HMGET', T .. ':body', unpack(names, i, math.min(i + 49, planned)))
   for j = 1, #some do
-    size = size + #some[j] - (string.byte(some[j], 8) < 128 and 16 or 24)
+    if some[j] then size = size + #some[j] - prefix[string.byte(some[j])] end
     if size > bytes and i + j > 2 then count = i + j - 2 break end
     bodies[i + j - 1] = some[j]
   end

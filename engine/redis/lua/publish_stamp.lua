@@ -3,7 +3,7 @@
 local n0 = math.max(L.n + 1, (now - 1735689600000) * 128)
 local edge, span = 0, 0 -- the n at which the next minute begins; the minute
 local n = n0 - 1
-local plain = struct.pack('<dd', 0, now)
+local exact = (now - 1735689600000 + 1) * 128 -- below it the seq tells the time
 local answers, odd, stored, holders, remember, chained, topics, seen = {}, {}, {}, {}, {}, {}, {}, {}
 local minutes, kept, taken, fresh = {}, {}, {}, 0
 
@@ -42,7 +42,7 @@ local function stamp(e, kind, topic, key, digest)
   end
   if #sinks > 0 then
     stored[#stored + 1] = name
-    stored[#stored + 1] = (prev == 0 and plain or struct.pack('<dd', prev, now)) .. ARGV[body0 + e]
+    stored[#stored + 1] = prev == 0 and n < exact and ARGV[body0 + e] or struct.pack('<Bdd', 1, prev, now) .. ARGV[body0 + e]
     if #sinks > 1 then
       holders[#holders + 1] = name
       holders[#holders + 1] = #sinks

@@ -21,8 +21,7 @@ end
 for i = 1, events do
   local at = 6 * i
   local tenant, who, name = ARGV[at + 1], ARGV[at + 2], str((n + i) * lanes + own)
-  -- A negative prev says that the event has a seq of its own.
-  local stamps = struct.pack('<ddd', -tonumber(ARGV[at + 4]) - 1, tonumber(ARGV[at + 5]), tonumber(ARGV[at + 3]))
+  local stamps = struct.pack('<Bddd', 2, tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5]), tonumber(ARGV[at + 3]))
   call('HSET', T .. ':body', name, stamps .. ARGV[at + 6])
   local span = minute(n + i)
   if not minutes[span] then minutes[span], order[#order + 1] = 0, span end

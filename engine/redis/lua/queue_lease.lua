@@ -79,10 +79,7 @@ bulk('HDEL', q.key .. ':hand', bare)
 -- Write: the leases, one record each, one group for all; or nothing but that they are gone.
 local tries, attempts, reply = {}, {}, {}
 local before = gather('HMGET', q.key .. ':tries', returned)
-for i = 1, #where do
-  attempts[where[i]] = (tonumber(before[i]) or 0) + 1
-  if attempts[where[i]] > 1 then tries[#tries + 1], tries[#tries + 2] = where[i], attempts[where[i]] end
-end
+for i = 1, #where do attempts[where[i]] = (tonumber(before[i]) or 0) + 1 end
 
 -- Whose the i-th message is; in an ordered queue its key tells, in the order of its tenant's.
 local function owner(i)
@@ -118,12 +115,32 @@ local function spend()
   vacate(q, tenants)
 end
 
-for i = 1, count do
-  local at = 3 * i
-  reply[at - 2], reply[at - 1], reply[at] = names[i], single and round[i] or turns[i].tenant, bodies[i]
+-- A body that is missing was removed by hand. Its message goes, lest it stops the others.
+local function discard(name)
+  local deadline, _, _, who = leased(call('HGET', q.key .. ':leased', name))
+  local tenant = tenantOf(who)
+  call('HDEL', q.key .. ':leased', name)
+  call('HDEL', q.key .. ':tries', name)
+  part(q, {[group(deadline, token)] = 1})
+  land(q, tenant)
+  drop(q, {name}, tonumber(ARGV[9]), true)
+  pass(q, who)
+  readmit(q, tenant)
+  vacate(q, {tenant})
 end
+
 if not q.ordered then q.back = q.back - #returned end
 if count > 0 and ms > 0 then record() elseif count > 0 then spend() end
+local at = 0
+for i = 1, count do
+  if bodies[i] then
+    reply[at + 1], reply[at + 2], reply[at + 3] = names[i], single and round[i] or turns[i].tenant, bodies[i]
+    at = at + 3
+    if attempts[i] and attempts[i] > 1 then tries[#tries + 1], tries[#tries + 2] = at / 3, attempts[i] end
+  elseif ms > 0 then
+    discard(names[i])
+  end
+end
 local left = call('LLEN', q.key .. ':ring')
 q.wanted = left == 0 and q.wake == ''
 save(q)

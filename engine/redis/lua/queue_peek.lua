@@ -49,8 +49,8 @@ if tenant == '' then names, whose = turns() else names, whose = first(tenant, li
 local tries, reply, size = gather('HMGET', q.key .. ':tries', names), {}, 0
 for i = 1, #names do
   local body = call('HGET', T .. ':body', names[i])
-  size = size + #body
+  size = size + (body and #body or 0)
   if size > bytes and i > 1 then break end
-  for _, v in ipairs({names[i], whose[i] or tenant, tonumber(tries[i]) or 0, body}) do reply[#reply + 1] = v end
+  for _, v in ipairs(body and {names[i], whose[i] or tenant, tonumber(tries[i]) or 0, body} or {}) do reply[#reply + 1] = v end
 end
 return reply

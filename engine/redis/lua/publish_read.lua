@@ -4,8 +4,8 @@
 --       queues: uids · facets: tenants · keys: tenant, NUL, key · topics: names ·
 --       queue of each facet · facets of each class of events · requests · events ·
 --       digests, 16 bytes each · what few events have · of each event a zero byte and the body
--- Returns now, the first event's n, ms to the next due entry, per request -1, the
--- version that refuses it or the uid of the queue that is full, and what is not plain:
+-- Returns now, the first event's n, ms to the next due entry, of each refused request its
+-- number and the version that refuses it or the uid of the queue that is full, and what is not plain:
 -- event, its prev; or the negative event and the first stamp of its digest, H and the
 -- time it is held until, or G if the held event is gone.
 if not lane() then return 'lane_missing' end
@@ -37,7 +37,7 @@ for i = 1, nQ do
 end
 for i = 1, nF do
   local q = queues[struct.unpack('<I4', facetQueues, 4 * i - 3)]
-  facets[i] = {q = q, tenant = ARGV[aF + i], hand = false, inside = false, waiting = false, whose = false}
+  facets[i] = {q = q, tenant = ARGV[aF + i], hand = false, inside = false, waiting = false, whose = false, size = 0}
   q.tenants[#q.tenants + 1], q.facets[#q.facets + 1] = ARGV[aF + i], facets[i]
 end
 for i = 1, nQ do

@@ -1,7 +1,5 @@
 -- The last part of a publish: write. Nothing here can fail.
-local refused = true
-for i = 1, nR do refused = refused and answers[i] ~= -1 end
-if refused then return {now, n0, -1, answers, odd} end
+if #refused == 2 * nR then return {now, n0, -1, refused, odd} end
 
 local function rotate(name, ended)
   local newer, older = T .. ':' .. name .. '0', T .. ':' .. name .. '1'
@@ -115,4 +113,4 @@ for i = 1, #names do
   records[#records + 1], records[#records + 2] = names[i], str(had + counts[i]) .. ' ' .. str(now)
 end
 bulk('HSET', T .. ':topics', records)
-return {now, n0, due(), answers, odd}
+return {now, n0, due(), refused, odd}

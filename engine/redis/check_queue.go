@@ -18,7 +18,7 @@ type queueChecker struct {
 	ordered   bool
 	limit     int64
 	few       few
-	counts    []int64                     // waiting, came back, wanted, acked, spent
+	counts    []int64                     // waiting, came back, wanted, acked, spent, newest minute, unsettled of it
 	hands     map[string]hand             // of tenants
 	state     map[string]string           // of each message
 	minutes   map[string]int64            // unsettled messages by minute
@@ -70,7 +70,7 @@ func newQueueChecker(c *checker, uid string) *queueChecker {
 		q.bad("what few queues have cannot be read")
 	}
 	q.few = few
-	q.counts = readNumbers(c.hashes[q.name]["counts"], 5)
+	q.counts = readNumbers(c.hashes[q.name]["counts"], 7)
 	q.readHands()
 	return q
 }
@@ -97,6 +97,11 @@ func (q *queueChecker) check() {
 
 // ages: the unsettled messages are counted by minute.
 func (q *queueChecker) ages() {
+	newest, young := strconv.FormatInt(q.counts[5], 10), q.counts[6]
+	if young != q.minutes[newest] {
+		q.bad("%d are of the newest minute, counted as %d", q.minutes[newest], young)
+	}
+	delete(q.minutes, newest)
 	if !maps.Equal(q.minutes, q.numbers(ageKey)) {
 		q.bad("ages are %v, counted as %v", q.minutes, q.numbers(ageKey))
 	}

@@ -74,8 +74,9 @@ local function hint(text) redis.pcall('SPUBLISH', T .. ':hint', text) end
 local few = '<dddddddI2c0I2c0I2c0'
 
 -- What changes all the time: messages that wait, and that came back; whether someone
--- waits for more; messages acked, and spent.
-local counts = '<ddddd'
+-- waits for more; messages acked, and spent; the newest minute, and unsettled messages
+-- stamped in it.
+local counts = '<ddddddd'
 
 -- A queue's record in the lane, whether the lane knows its uid or not.
 local function load(u)
@@ -86,7 +87,7 @@ local function load(u)
     limit = 0, length = 0, keep = 0, special = 0, parked = 0, hollow = 0, dropped = 0, named = 0, ever = 0, credit = 0,
     turn = '', wake = '', purged = '',
   }
-  q.ready, q.back, q.wanted, q.acked, q.spent = struct.unpack(counts, f[4] or string.rep('\0', 40))
+  q.ready, q.back, q.wanted, q.acked, q.spent, q.minute, q.young = struct.unpack(counts, f[4] or string.rep('\0', 56))
   q.wanted = q.wanted == 1
   if f[3] and f[3] ~= '' then
     local block, wait, ordered, paused, limit, length, oldest, dead = string.match(f[3], '^(%d) (%d+) (%d) (%d) (%d+) (%d+) (%d) (%d+)$')
@@ -111,7 +112,7 @@ local function queue(u)
 end
 
 local function save(q)
-  local packed = struct.pack(counts, q.ready, q.back, q.wanted and 1 or 0, q.acked, q.spent)
+  local packed = struct.pack(counts, q.ready, q.back, q.wanted and 1 or 0, q.acked, q.spent, q.minute, q.young)
   if not q.changed then return call('HSET', q.key, 'counts', packed) end
   call('HSET', q.key, 'counts', packed, 'few', struct.pack(few, q.special, q.parked, q.hollow, q.dropped, q.named, q.ever, q.credit,
     #q.turn, q.turn, #q.wake, q.wake, #q.purged, q.purged))
@@ -122,14 +123,26 @@ local function tally(q, what, by)
   if by ~= 0 then q[what], q.changed = q[what] + by, true end
 end
 
--- Count unsettled messages by minute, for `oldest`.
-local function age(q, minute, by)
+-- Count unsettled messages by minute, for `oldest`: those of the newest in the queue's
+-- record, the others in `age`.
+local function ageOld(q, minute, by)
   local count = call('HINCRBY', q.key .. ':age', minute, by)
   if count == 0 then
     call('HDEL', q.key .. ':age', minute)
     call('ZREM', q.key .. ':ages', minute)
   elseif count == by then
     call('ZADD', q.key .. ':ages', minute, minute)
+  end
+end
+
+local function age(q, minute, by)
+  if minute == q.minute then
+    q.young = q.young + by
+  elseif minute > q.minute and by > 0 then
+    if q.young > 0 then ageOld(q, q.minute, q.young) end
+    q.minute, q.young = minute, by
+  else
+    ageOld(q, minute, by)
   end
 end
 

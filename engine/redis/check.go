@@ -136,6 +136,11 @@ func (c *checker) leftovers(uid string) {
 			}
 		}
 	}
+	for _, line := range c.hashes[name+headKey] {
+		for _, message := range strings.Fields(strings.TrimSuffix(line, "+"))[1:] {
+			c.holders[message]++
+		}
+	}
 	for key, names := range c.lists {
 		if strings.HasPrefix(key, name+facetKey) || strings.HasPrefix(key, name+behindKey) {
 			for _, message := range names {

@@ -137,7 +137,7 @@ func (q *queueChecker) put(name, tenant, state string) {
 
 // facets: what waits, and how much of it came back.
 func (q *queueChecker) facets() {
-	ready, back := q.fresh(), int64(0)
+	ready, back := q.fresh()+q.behindHeads(), int64(0)
 	for key, names := range q.lists {
 		if who, ok := strings.CutPrefix(key, q.name+behindKey); ok {
 			ready += int64(len(names))

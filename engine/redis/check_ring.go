@@ -146,7 +146,8 @@ func (q *queueChecker) tenantsHold() {
 // whoever is behind it has a key with a head.
 func (q *queueChecker) keys() {
 	places := q.heads()
-	for who, name := range q.hashes[q.name+headKey] {
+	for who, line := range q.hashes[q.name+headKey] {
+		name, _, _ := strings.Cut(strings.TrimSuffix(line, "+"), " ")
 		if got := places[who]; len(got) != 1 || got[0] != name {
 			q.bad("key %q has the head %s, but %v are ready, leased or delayed", who, name, got)
 		}
@@ -156,13 +157,8 @@ func (q *queueChecker) keys() {
 		q.bad("key %q has a message and no head", who)
 	}
 	for key := range q.lists {
-		who, ok := strings.CutPrefix(key, q.name+behindKey)
-		if !ok {
-			continue
-		}
-		tenant, _ := splitWho(who)
-		if q.hashes[q.name+headKey][who] == "" || !slices.Contains(q.sets[q.name+linesKey+tenant], who) {
-			q.bad("somebody waits behind no head of %q, or is not listed", who)
+		if who, ok := strings.CutPrefix(key, q.name+behindKey); ok && !strings.HasSuffix(q.hashes[q.name+headKey][who], "+") {
+			q.bad("somebody waits behind no head of %q, or it does not tell", who)
 		}
 	}
 	for key, keys := range q.sets {
@@ -172,6 +168,26 @@ func (q *queueChecker) keys() {
 			}
 		}
 	}
+}
+
+// behindHeads: who is behind a head is told by it, and in a list if there are more; such
+// keys are listed. Returns how many are not in lists.
+func (q *queueChecker) behindHeads() int64 {
+	count := 0
+	for who, line := range q.hashes[q.name+headKey] {
+		tenant, _ := splitWho(who)
+		names, more := strings.CutSuffix(line, "+")
+		behind := strings.Fields(names)[1:]
+		for _, name := range behind {
+			q.put(name, tenant, "waiting")
+		}
+		count += len(behind)
+		list := q.lists[q.name+behindKey+who]
+		if more != (len(list) > 0) || (more || len(behind) > 0) && !slices.Contains(q.sets[q.name+linesKey+tenant], who) {
+			q.bad("behind the head of %q are %d, more: %t, in the list %d, or it is not listed", who, len(behind), more, len(list))
+		}
+	}
+	return int64(count)
 }
 
 // heads are the messages of each key that are ready, leased or delayed.

@@ -58,8 +58,7 @@ local function dropLines(q, t)
   while room() > 0 do
     local who = call('SRANDMEMBER', q.key .. ':lines:' .. t)
     if not who then return end
-    freeAll(call('LPOP', q.key .. ':behind:' .. who, room()) or {})
-    if call('EXISTS', q.key .. ':behind:' .. who) == 0 then call('SREM', q.key .. ':lines:' .. t, who) end
+    freeAll(cutLine(q, who, room()))
   end
 end
 

@@ -13,17 +13,33 @@ if q.paused then
 end
 if q.wake ~= '' then rouse(q) end
 
+-- Of an ordered queue: whose the next heads are, and their names.
+local function seeHeads(f, size)
+  local list, keyed = call('ZRANGE', q.key .. ':heads:' .. f.tenant, 0, size), {}
+  if q.tried == nil then q.tried = call('EXISTS', q.key .. ':tries') == 1 end
+  f.whose, f.back = {}, q.tried and size + 1 or 0
+  for i = 1, #list do
+    local key = string.byte(list[i]) == 61
+    f.whose[i] = key and f.tenant .. '\0' .. string.sub(list[i], 2) or f.tenant
+    if key then keyed[#keyed + 1] = f.whose[i] end
+  end
+  local lines, at = gather('HMGET', q.key .. ':head', keyed), 0
+  for i = 1, #list do
+    if #f.whose[i] > #f.tenant then
+      at = at + 1
+      list[i] = string.match(lines[at], '^%d+')
+    end
+  end
+  f.list = list
+end
+
 -- See at least the next size + 1 messages of a facet, if there are as many: what came
 -- back first, it is older than the rest; of an ordered queue the heads of keys. Of the
 -- facet's list so many more are seen that the hand can be filled again.
 local function see(f, size)
   f.seen, f.list, f.back, f.own = size, {}, 0, 0
   if q.ordered then
-    local heads = call('ZRANGE', q.key .. ':heads:' .. f.tenant, 0, size, 'WITHSCORES')
-    if q.tried == nil then q.tried = call('EXISTS', q.key .. ':tries') == 1 end
-    f.at, f.back = {}, q.tried and size + 1 or 0
-    for i = 1, #heads, 2 do f.at[#f.at + 1], f.list[#f.list + 1] = heads[i], heads[i + 1] end
-    return
+    return seeHeads(f, size)
   end
   if q.back > 0 then
     f.list = call('ZRANGE', q.key .. ':back:' .. f.tenant, 0, size)

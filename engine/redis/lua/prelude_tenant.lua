@@ -197,7 +197,8 @@ local function enlist(q, tenants)
 end
 
 -- Ordered queues. The head of a key is in `head` as long as the key has a message that is
--- not settled; it is also in `heads:TENANT` while it may be leased. The others wait behind.
+-- not settled; it is also in `heads:TENANT` while it may be leased. The others wait behind:
+-- the next of them in `head` too, each after a space, and + if `behind` holds more.
 local function place(who, name)
   local tenant = tenantOf(who)
   return tenant, #who > #tenant and '=' .. string.sub(who, #tenant + 2) or name
@@ -210,33 +211,68 @@ end
 
 -- Who is behind the head of a key: the tenant's `lines` names the keys that have someone,
 -- or had since their first message that is not settled.
-local function behind(q, who, name, next)
-  local key = q.key .. ':behind:' .. who
-  local length = next and call('LPUSH', key, name) or call('RPUSH', key, name)
-  if length == 1 then call('SADD', q.key .. ':lines:' .. tenantOf(who), who) end
+local function behind(q, who, name, next, line)
+  line = line or call('HGET', q.key .. ':head', who)
+  local head, rest = string.match(line, '^(%d+)(.*)$')
+  if rest == '' then call('SADD', q.key .. ':lines:' .. tenantOf(who), who) end
+  local after = line
+  if next then after = head .. ' ' .. name .. rest
+  elseif string.byte(line, #line) ~= 43 then after = line .. (#line < 20 * atHand and ' ' .. name or '+') end
+  if after ~= line then call('HSET', q.key .. ':head', who, after) end
+  if not next and string.byte(after, #after) == 43 then call('RPUSH', q.key .. ':behind:' .. who, name) end
 end
 
 -- A new message of a key waits. Returns whether it may be leased.
 local function lineUp(q, name, who)
   local tenant = tenantOf(who)
-  if #who > #tenant and call('HSETNX', q.key .. ':head', who, name) == 0 then
-    behind(q, who, name, false)
-    return false
+  if #who > #tenant then
+    local line = call('HGET', q.key .. ':head', who)
+    if line then
+      behind(q, who, name, false, line)
+      return false
+    end
+    call('HSET', q.key .. ':head', who, name)
   end
   ready(q, name, who)
   return true
 end
 
+-- A key's line without its head, and the head then; nothing if nobody is behind it.
+local function shorten(q, who, line)
+  local rest = string.match(line, '^%d+ ?(.*)$')
+  if rest == '' then return nil end
+  if rest == '+' then
+    local key = q.key .. ':behind:' .. who
+    rest = table.concat(call('LPOP', key, atHand), ' ') .. (call('EXISTS', key) == 1 and '+' or '')
+  end
+  return rest, string.match(rest, '^%d+')
+end
+
+-- Take up to so many off the messages behind a key's head.
+local function cutLine(q, who, most)
+  local key = q.key .. ':behind:' .. who
+  local head, rest, more = string.match(call('HGET', q.key .. ':head', who), '^(%d+)([ %d]*)(%+?)$')
+  local near, taken = words(rest), {}
+  for i = 1, math.min(#near, most) do taken[i] = near[i] end
+  local some = more == '+' and #taken < most and call('LPOP', key, most - #taken) or {}
+  for i = 1, #some do taken[#taken + 1] = some[i] end
+  if #some > 0 and call('EXISTS', key) == 0 then more = '' end
+  rest = listed(near, most + 1, #near) .. more
+  call('HSET', q.key .. ':head', who, head .. rest)
+  if rest == '' then call('SREM', q.key .. ':lines:' .. tenantOf(who), who) end
+  return taken
+end
+
 -- A key goes on to its next message. Returns whether there is one.
 local function advance(q, who)
   if tenantOf(who) == who then return false end
-  local name = call('LPOP', q.key .. ':behind:' .. who)
+  local line, name = shorten(q, who, call('HGET', q.key .. ':head', who))
   if not name then
     call('HDEL', q.key .. ':head', who)
     call('SREM', q.key .. ':lines:' .. tenantOf(who), who)
     return false
   end
-  call('HSET', q.key .. ':head', who, name)
+  call('HSET', q.key .. ':head', who, line)
   ready(q, name, who)
   return true
 end

@@ -86,8 +86,7 @@ local function owner(i)
   local f = turns[i]
   if not q.ordered then return f.tenant end
   f.told = (f.told or 0) + 1
-  local at = f.at[f.told]
-  return string.sub(at, 1, 1) == '=' and f.tenant .. '\0' .. string.sub(at, 2) or f.tenant
+  return f.whose[f.told]
 end
 
 local function record()

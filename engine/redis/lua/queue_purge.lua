@@ -42,8 +42,7 @@ local function purgeKeys(t)
   while #gone < max do
     local who = call('SRANDMEMBER', q.key .. ':lines:' .. t)
     if not who then break end
-    wait(q, t, -take(call('LPOP', q.key .. ':behind:' .. who, max - #gone) or {}))
-    if call('EXISTS', q.key .. ':behind:' .. who) == 0 then call('SREM', q.key .. ':lines:' .. t, who) end
+    wait(q, t, -take(cutLine(q, who, max - #gone)))
   end
 end
 

@@ -65,21 +65,26 @@ end
 
 -- Many keys go on at once. Tenants enter in the order of their first key that does.
 local function passAll()
-  local idle, heads, tenants, of = {}, {}, {}, {}
+  local idle, heads, tenants, of, keyed, owner = {}, {}, {}, {}, {}, {}
   for i = 1, #found do
     local who = found[i]
     local tenant = tenantOf(who)
-    local name = #who > #tenant and call('LPOP', q.key .. ':behind:' .. who)
+    if #who > #tenant then keyed[#keyed + 1], owner[#keyed + 1] = who, tenant end
+  end
+  local lines = gather('HMGET', q.key .. ':head', keyed)
+  for i = 1, #keyed do
+    local who, tenant = keyed[i], owner[i]
+    local line, name = shorten(q, who, lines[i])
     local t = of[tenant]
     if not t then
-      t = {name = tenant, idle = {}, heads = {}}
+      t = {name = tenant, idle = {}, heads = {}, first = false}
       of[tenant], tenants[#tenants + 1] = t, t
     end
     if name then
-      heads[#heads + 1], heads[#heads + 2] = who, name
+      heads[#heads + 1], heads[#heads + 2] = who, line
       t.heads[#t.heads + 1], t.heads[#t.heads + 2] = name, '=' .. string.sub(who, #tenant + 2)
       t.first = t.first or i
-    elseif #who > #tenant then
+    else
       idle[#idle + 1], t.idle[#t.idle + 1] = who, who
     end
   end

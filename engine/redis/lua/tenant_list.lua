@@ -19,7 +19,8 @@ local function oldest(t)
   if q.ordered then
     older(call('ZRANGE', q.key .. ':heads:' .. t, 0, 0, 'WITHSCORES')[2])
     local lines = call('SRANDMEMBER', q.key .. ':lines:' .. t, 1000)
-    for i = 1, #lines do older(call('LINDEX', q.key .. ':behind:' .. lines[i], 0)) end
+    local all = gather('HMGET', q.key .. ':head', lines)
+    for i = 1, #lines do older(words(all[i])[2] or call('LINDEX', q.key .. ':behind:' .. lines[i], 0)) end
   end
   return first or 0
 end

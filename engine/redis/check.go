@@ -124,23 +124,7 @@ func (c *checker) allNames() map[string]bool {
 // leftovers counts what a removed queue still holds.
 func (c *checker) leftovers(uid string) {
 	name := queueKey + uid
-	for message := range c.hashes[name+leasedKey] {
-		if message != "" {
-			c.holders[message]++
-		}
-	}
-	for tenant, hand := range c.hashes[name+handKey] {
-		for _, message := range strings.FieldsFunc(hand[strings.IndexAny(hand, "@.")+1:], func(r rune) bool { return r == ' ' || r == '+' }) {
-			if tenant != "" {
-				c.holders[message]++
-			}
-		}
-	}
-	for _, line := range c.hashes[name+headKey] {
-		for _, message := range strings.Fields(strings.TrimSuffix(line, "+"))[1:] {
-			c.holders[message]++
-		}
-	}
+	c.leftoverFields(name)
 	for key, names := range c.lists {
 		if strings.HasPrefix(key, name+facetKey) || strings.HasPrefix(key, name+behindKey) {
 			for _, message := range names {
@@ -156,6 +140,30 @@ func (c *checker) leftovers(uid string) {
 			case strings.HasPrefix(key, name+backKey), strings.HasPrefix(key, name+lateKey), strings.HasPrefix(key, name+lostKey):
 				c.holders[message]++
 			}
+		}
+	}
+}
+
+// leftoverFields counts the messages that a removed queue's hashes name: what is leased,
+// at a tenant's hand, or behind the head of a key.
+func (c *checker) leftoverFields(name string) {
+	for message := range c.hashes[name+leasedKey] {
+		if message != "" {
+			c.holders[message]++
+		}
+	}
+	for tenant, hand := range c.hashes[name+handKey] {
+		names := strings.TrimSuffix(hand[strings.IndexAny(hand, "@.")+1:], "+")
+		if tenant == "" {
+			names = ""
+		}
+		for message := range strings.FieldsSeq(names) {
+			c.holders[message]++
+		}
+	}
+	for _, line := range c.hashes[name+headKey] {
+		for _, message := range strings.Fields(strings.TrimSuffix(line, "+"))[1:] {
+			c.holders[message]++
 		}
 	}
 }

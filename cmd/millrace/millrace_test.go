@@ -108,12 +108,12 @@ func TestBadSettingsAreAllNamedAndNothingIsTried(t *testing.T) {
 
 func TestSettingsComeFromTheEnvironmentUnlessAFlagSaysOtherwise(t *testing.T) {
 	t.Setenv("MILLRACE_SYNC", "never")
-	if code, _, errs := command(t, "serve", "--store", "memory:"); code != exitUsage || !strings.Contains(errs, "--sync") {
+	if code, _, errs := command(t, "serve", "--store", "memory:"); code != exitUsage || !strings.Contains(errs, "MILLRACE_SYNC must be") {
 		t.Errorf("exit %d, %q: MILLRACE_SYNC does not count", code, errs)
 	}
 	t.Setenv("MILLRACE_SYNC", "always")
 	t.Setenv("MILLRACE_STORE", "nosuch:")
-	if code, _, errs := command(t, "serve", "--listen", "127.0.0.1:0"); code != exitFailure || !strings.Contains(errs, "the store must be") {
+	if code, _, errs := command(t, "serve", "--listen", "127.0.0.1:0"); code != exitUsage || !strings.Contains(errs, "the store must be") {
 		t.Errorf("exit %d, %q", code, errs)
 	}
 	server(t, "--store", "memory:")

@@ -15,11 +15,15 @@ import (
 func Diagnose(ctx context.Context, store string, o millrace.EngineOptions) ([]millrace.Finding, error) {
 	o.Existing = true
 	e, err := Open(ctx, store, o)
-	if millrace.CodeOf(err) == millrace.CodeNotFound {
+	switch millrace.CodeOf(err) {
+	case "":
+	case millrace.CodeNotFound:
 		return diagnoseNone(ctx, store, o)
-	}
-	if err != nil {
+	case millrace.CodeUnavailable:
 		return nil, err
+	default:
+		found, _ := diagnoseServers(ctx, store, o) // it is the store's error that counts
+		return found, err
 	}
 	var found []millrace.Finding
 	if d, can := e.(millrace.Diagnoser); can {
@@ -34,9 +38,14 @@ func diagnoseNone(ctx context.Context, store string, o millrace.EngineOptions) (
 		Name: "store", Grade: millrace.GradeWarn, Detail: "there is none yet",
 		Next: "the first `millrace serve` creates it; if there should be one, look at --store and --namespace",
 	}}
-	if !strings.HasPrefix(store, "redis") {
-		return found, nil
-	}
-	servers, err := redis.Survey(ctx, store, o)
+	servers, err := diagnoseServers(ctx, store, o)
 	return append(found, servers...), err
+}
+
+// diagnoseServers looks at the servers of a store that cannot be opened.
+func diagnoseServers(ctx context.Context, store string, o millrace.EngineOptions) ([]millrace.Finding, error) {
+	if !strings.HasPrefix(store, "redis") {
+		return nil, nil
+	}
+	return redis.Survey(ctx, store, o)
 }

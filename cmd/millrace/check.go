@@ -93,7 +93,7 @@ func printViolations(w io.Writer, asJSON bool, id millrace.Identity, list []stri
 		}
 	}
 	if len(list) > 0 {
-		return hint(fmt.Errorf("%d things do not hold in this store", len(list)), "Keep a copy of the store as it is, and report it with this list.")
+		return hint(fmt.Errorf("%d invariants do not hold in this store", len(list)), "Keep a copy of the store as it is, and report it with this list.")
 	}
 	if !asJSON {
 		fmt.Fprintf(w, "everything holds (%s, format %d, lanes %d)\n", id.Engine, id.Format, id.Lanes)

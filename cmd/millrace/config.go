@@ -185,6 +185,9 @@ func commandLine(flags *pflag.FlagSet) *koanf.Koanf {
 		if !ok || !f.Changed {
 			return "", nil
 		}
+		if v.setting.kind != manyText {
+			return f.Name, v.String()
+		}
 		return f.Name, v.list
 	})
 	layer := koanf.New(".")

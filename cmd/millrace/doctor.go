@@ -111,6 +111,8 @@ func (d *doctor) openStore(ctx context.Context) {
 		d.askHolder(ctx)
 	case millrace.CodeOf(err) == millrace.CodeMismatch:
 		d.add("store", millrace.GradeFail, err.Error(), "give the settings that it was created with, or another --store")
+	case millrace.CodeOf(err) == millrace.CodeNotReplicated:
+		d.add("store", millrace.GradeFail, err.Error(), "bring the replicas back, or lower --wait-replicas")
 	default:
 		d.add("store", millrace.GradeFail, "cannot be opened: "+err.Error(), "see that it is there and may be reached and read from here")
 	}

@@ -29,6 +29,13 @@ func command(t *testing.T, args ...string) (code int, stdout, stderr string) {
 // server runs serve until the test ends and returns its address.
 func server(t *testing.T, args ...string) string {
 	t.Helper()
+	url, _ := stoppable(t, args...)
+	return url
+}
+
+// stoppable runs serve until it is stopped, or the test ends, and returns its address.
+func stoppable(t *testing.T, args ...string) (url string, stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r, w := io.Pipe()
 	var running sync.WaitGroup
@@ -40,18 +47,18 @@ func server(t *testing.T, args ...string) string {
 		}
 		_ = w.Close()
 	})
-	t.Cleanup(func() { cancel(); running.Wait() })
+	stop = func() { cancel(); running.Wait() }
+	t.Cleanup(stop)
 	lines := bufio.NewScanner(r)
 	if !lines.Scan() {
 		t.Fatal("serve said nothing")
 	}
 	first := lines.Text()
 	running.Go(func() { _, _ = io.Copy(io.Discard, r) })
-	url := regexp.MustCompile(`http://\S+`).FindString(first)
-	if url == "" {
+	if url = regexp.MustCompile(`https?://\S+`).FindString(first); url == "" {
 		t.Fatalf("no address in %q", first)
 	}
-	return url
+	return url, stop
 }
 
 func TestAFirstRoundThroughTheCommandLine(t *testing.T) {

@@ -95,7 +95,7 @@ func (e *Engine) diagnoseServer(ctx context.Context, node rueidis.Client) []mill
 	if err == nil && config["maxmemory-policy"] != "" {
 		found = append(found, diagnoseEviction(config["maxmemory-policy"]))
 	}
-	info, err := node.Do(ctx, node.B().Info().Section("server", "memory", "replication").Build()).ToString()
+	info, err := node.Do(ctx, node.B().Info().Build()).ToString()
 	if err != nil {
 		return append(found, millrace.Finding{
 			Name: "server", Grade: millrace.GradeWarn, Detail: "version, memory and replicas cannot be seen: INFO is refused",

@@ -248,18 +248,18 @@ func TestReadinessInWordsTakesTheTokenAndAnswersAlsoWhenTheStoreDoesNot(t *testi
 			t.Error(code)
 		}
 	}
-	if got := s.want(200, "GET", "/readyz?verbose", "", "Authorization", "Bearer "+token).object(t); got["ok"] != true || len(got["checks"].([]any)) < 3 {
+	if got := s.want(200, "GET", "/readyz?verbose", "", "Authorization", "Bearer "+token).object(t); !got["ok"].(bool) || len(got["checks"].([]any)) < 3 {
 		t.Errorf("got %v", got)
 	}
 	a.err = errors.New("the store is away")
 	got := s.want(503, "GET", "/readyz?verbose", "", "Authorization", "Bearer "+token)
-	if body := got.object(t); body["ok"] != false || got.header.Get("Content-Type") != "application/json" {
+	if body := got.object(t); body["ok"].(bool) || got.header.Get("Content-Type") != "application/json" {
 		t.Errorf("got %v", got)
 	}
 	a.Drain()
 	got = s.want(503, "GET", "/readyz?verbose", "", "Authorization", "Bearer "+token)
 	check := got.object(t)["checks"].([]any)[0].(map[string]any)
-	if check["name"] != "store" || check["ok"] != false || check["detail"] == "" {
+	if check["name"] != "store" || check["ok"].(bool) || check["detail"] == "" {
 		t.Errorf("got %v", got)
 	}
 }

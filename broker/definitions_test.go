@@ -2,7 +2,9 @@ package broker
 
 import (
 	"context"
+	"reflect"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/millrace-dev/millrace"
@@ -106,5 +108,29 @@ func TestADocumentIsPlannedAgainWhenSomebodyWasFaster(t *testing.T) {
 	}
 	if now, err := b.Definitions(t.Context()); err != nil || now.Queues["emails"].Match != ":emails:" {
 		t.Errorf("%+v, %v", now, err)
+	}
+}
+
+func TestADocumentHoldsTheSettingsOfMoreTenantsThanAPageHas(t *testing.T) {
+	_, b := falter(t)
+	doc := oneQueue()
+	for i := range 2*millrace.MaxPage + 10 {
+		doc.Tenants["emails"]["t"+strconv.Itoa(i)] = millrace.TenantSettings{Weight: i % (millrace.MaxWeight + 1), Limit: i%3 - 1}
+	}
+	n := len(doc.Tenants["emails"])
+	if got, err := b.Apply(t.Context(), doc, millrace.ApplyOptions{}); err != nil || len(got.Created) != n+1 {
+		t.Fatalf("%d created, %v", len(got.Created), err)
+	}
+	now, err := b.Definitions(t.Context())
+	if err != nil || !reflect.DeepEqual(now, doc) {
+		t.Fatalf("%d tenants, %v", len(now.Tenants["emails"]), err)
+	}
+	for _, prune := range []bool{false, true} {
+		if got, err := b.Apply(t.Context(), now, millrace.ApplyOptions{Prune: prune}); err != nil || got.Same != n+1 || len(got.Changed)+len(got.Deleted)+len(got.Created) != 0 {
+			t.Errorf("prune %v: %d the same, %v", prune, got.Same, err)
+		}
+	}
+	if got, err := b.Apply(t.Context(), oneQueue(), millrace.ApplyOptions{Prune: true}); err != nil || len(got.Deleted) != n-1 || got.Same != 2 {
+		t.Errorf("%d deleted, %v", len(got.Deleted), err)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -51,6 +52,9 @@ func (a *applyFlags) run(cmd *cobra.Command, r *remote) error {
 	doc, src, err := readDocument(name, content)
 	if err != nil {
 		return &usageError{err}
+	}
+	if a.Prune && !bytes.Contains(content, []byte("queues")) {
+		return usagef("%s names no queues, so --prune would remove all of them: write `queues: {}` into it if that is meant", name)
 	}
 	c, err := r.open()
 	if err != nil {

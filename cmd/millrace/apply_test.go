@@ -6,7 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/api"
 )
 
 const houseYAML = `# two queues
@@ -128,10 +131,43 @@ func TestADocumentThatIsNotOneIsRefused(t *testing.T) {
 	}
 }
 
+func TestAnEmptyDocumentPrunesNothingUnlessItSaysSo(t *testing.T) {
+	url := server(t, "--store", "memory:")
+	t.Setenv("MILLRACE_SERVER", url)
+	if code, _, errs := fed(t, houseYAML, "apply", "-f", "-"); code != exitOK {
+		t.Fatal(errs)
+	}
+	for _, empty := range []string{"", "# queue\n", "{}"} {
+		if code, _, errs := fed(t, empty, "apply", "-f", "-", "--prune"); code != exitUsage || !strings.Contains(errs, "if that is meant") {
+			t.Errorf("%q: exit %d, %s", empty, code, errs)
+		}
+	}
+	if code, out, errs := fed(t, "queues: {}\n", "apply", "-f", "-", "--prune"); code != exitOK || !strings.Contains(out, "4 deleted") {
+		t.Errorf("exit %d, %q, %s", code, out, errs)
+	}
+}
+
 func TestAnAliasOfAWholeValueIsUnfolded(t *testing.T) {
 	doc, _, err := readDocument("x", []byte("queues:\n  a: &plain {match: x, lease: 1m}\n  b: *plain\n"))
 	if err != nil || doc.Queues["a"].Lease != doc.Queues["b"].Lease || doc.Queues["b"].Match != "x" {
 		t.Errorf("%+v, %v", doc, err)
+	}
+}
+
+func TestWhatIsExportedAsYAMLIsReadAsTheSame(t *testing.T) {
+	doc := millrace.Document{Queues: map[string]millrace.QueueSpec{}, Tenants: map[string]map[string]millrace.TenantSettings{}}
+	for i, match := range []string{"true", "123", "~", "null", ":orders:", "a: b", "- x", "#x", "'", `"`, " x ", "ü", "x\\ny", "2026-11-15", "0x1f", "x*a", "&a", "<<", "!!str", "%", "@", "{a}", "a{2}", "=", "é|ü\u2028", "y", "1e3", "x\ny", "\U0001F600"} {
+		name := []string{"null", "true", "0", "1.5", "-"}[i%5] + fmt.Sprint(i)
+		doc.Queues[name] = millrace.DefaultQueueSpec(match)
+		doc.Tenants[name] = map[string]millrace.TenantSettings{"null": {Weight: 1, Limit: -1}, "0x10": {Weight: 0}, "no": {Weight: 1}, "2026-11-15": {Weight: 2, Limit: 3}}
+	}
+	text, err := toYAML(api.AppendDocument(nil, &doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := readDocument("x", text)
+	if diff := cmp.Diff(doc, got); diff != "" || err != nil {
+		t.Errorf("%v\n%s", err, diff)
 	}
 }
 

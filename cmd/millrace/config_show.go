@@ -10,7 +10,10 @@ import (
 )
 
 func newConfig(r *remote) *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Show and check the settings"}
+	cmd := &cobra.Command{
+		Use: "config", Short: "Show and check the settings", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return usagef("say what to do: print or check") },
+	}
 	cmd.AddCommand(newConfigPrint(r), newConfigCheck(r))
 	return cmd
 }

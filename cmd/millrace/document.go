@@ -215,12 +215,7 @@ func yamlNode(dec *json.Decoder) (*yaml.Node, error) {
 	}
 	delim, ok := token.(json.Delim)
 	if !ok {
-		n := &yaml.Node{}
-		if number, is := token.(json.Number); is {
-			n.Kind, n.Tag, n.Value = yaml.ScalarNode, "!!int", number.String()
-			return n, nil
-		}
-		return n, n.Encode(token)
+		return yamlScalar(token), nil
 	}
 	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	if delim == '[' {
@@ -238,4 +233,18 @@ func yamlNode(dec *json.Decoder) (*yaml.Node, error) {
 	}
 	_, err = dec.Token() // the end of it
 	return n, err
+}
+
+// yamlScalar is a value that holds no others; the encoder quotes what must be.
+func yamlScalar(token json.Token) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}
+	switch v := token.(type) {
+	case string:
+		n.Tag, n.Value = "!!str", v
+	case json.Number:
+		n.Tag, n.Value = "!!int", v.String()
+	case bool:
+		n.Tag, n.Value = "!!bool", strconv.FormatBool(v)
+	}
+	return n
 }

@@ -145,7 +145,7 @@ func TestARootTokenIsAskedFor(t *testing.T) {
 
 func TestFaultsOfTheCommandLineExitWithTwo(t *testing.T) {
 	for _, args := range [][]string{
-		{"nosuch"}, {"publish"}, {"publish", "orders"}, {"queue", "ack", "emails"}, {"queue", "show"},
+		{"nosuch"}, {"config"}, {"config", "chek"}, {"publish"}, {"publish", "orders"}, {"queue", "ack", "emails"}, {"queue", "show"},
 		{"stats", "--nosuch"}, {"publish", "orders", "--type", "x", "--attribute", "y"}, {"stats", "--server", "::"},
 	} {
 		if code, _, errs := command(t, args...); code != exitUsage || errs == "" {

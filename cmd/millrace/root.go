@@ -142,6 +142,7 @@ func (r *remote) configure(cmd *cobra.Command) error {
 	if err := r.config.check(cmd.Name()); err != nil {
 		return &usageError{err}
 	}
+	r.server, r.token = r.config.text("server"), r.config.text("token")
 	return nil
 }
 

@@ -107,6 +107,7 @@ const (
 type EngineOptions struct {
 	Lanes        int           // when the store is created; 0: the engine's default. A mismatch with an existing store is CodeMismatch
 	Namespace    string        // "millrace" if empty
+	Existing     bool          // do not create a store: CodeNotFound if there is none
 	DedupeWindow time.Duration // how long given ids are remembered at least; 10 minutes if 0
 	SyncInterval time.Duration // embedded: fsync in intervals instead of before each answer
 	Reserve      int64         // embedded: bytes of free space below which publish is refused; 512 MiB if 0, none if negative

@@ -238,3 +238,28 @@ func TestExtensionsMayEachHaveTheirTime(t *testing.T) {
 		t.Errorf("the earliest ends in %s", in)
 	}
 }
+
+func TestReadinessInWordsTakesTheTokenAndAnswersAlsoWhenTheStoreDoesNot(t *testing.T) {
+	a := &ailing{Broker: openBroker(t)}
+	s := newSite(t, a, Options{RootToken: token})
+	s.want(200, "GET", "/readyz", "")
+	for _, header := range []string{"", "Bearer wrong"} {
+		if code, _ := s.want(401, "GET", "/readyz?verbose", "", "Authorization", header).problem(t); code != "unauthenticated" {
+			t.Error(code)
+		}
+	}
+	if got := s.want(200, "GET", "/readyz?verbose", "", "Authorization", "Bearer "+token).object(t); !got["ok"].(bool) || len(got["checks"].([]any)) < 3 {
+		t.Errorf("got %v", got)
+	}
+	a.err = errors.New("the store is away")
+	got := s.want(503, "GET", "/readyz?verbose", "", "Authorization", "Bearer "+token)
+	if body := got.object(t); body["ok"].(bool) || got.header.Get("Content-Type") != "application/json" {
+		t.Errorf("got %v", got)
+	}
+	a.Drain()
+	got = s.want(503, "GET", "/readyz?verbose", "", "Authorization", "Bearer "+token)
+	check := got.object(t)["checks"].([]any)[0].(map[string]any)
+	if check["name"] != "store" || check["ok"].(bool) || check["detail"] == "" {
+		t.Errorf("got %v", got)
+	}
+}

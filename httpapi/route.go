@@ -94,6 +94,8 @@ func deadRoutes() []route {
 // houseRoutes are about the store and its nodes.
 func houseRoutes() []route {
 	return []route{
+		{method: "GET", path: "/v1/definitions", scope: scopeManage, noun: "store", does: "Show all definitions as one document", handle: (*server).definitions},
+		{method: "PUT", path: "/v1/definitions", scope: scopeManage, noun: "store", does: "Apply a document of definitions, all or nothing", query: []string{"prune", "dry_run"}, body: true, handle: (*server).putDefinitions},
 		{method: "GET", path: "/v1/nodes", scope: scopeManage, noun: "node", does: "List the processes that have joined the store", handle: (*server).nodes},
 		{method: "GET", path: "/v1/stats", scope: scopeManage, noun: "store", does: "Describe the store", handle: (*server).stats},
 		{method: "GET", path: "/livez", scope: scopeNone, noun: "store", does: "Say that the process lives", anyQuery: true, handle: (*server).live},

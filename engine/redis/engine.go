@@ -136,6 +136,9 @@ func (e *Engine) identify(ctx context.Context) error {
 	if err != nil {
 		return millrace.Wrap(millrace.CodeInternal, err, "make a store id")
 	}
+	if e.options.Existing {
+		lanes = 0
+	}
 	e.keys = keys{namespace: e.options.Namespace}
 	reply, err := e.run(ctx, &e.scripts.registryCreate, e.keys.control(),
 		id.String(), strconv.Itoa(millrace.Format), strconv.Itoa(lanes), e.options.Namespace)
@@ -148,6 +151,9 @@ func (e *Engine) identify(ctx context.Context) error {
 	ready, err := e.takeIdentity(reply)
 	if err != nil {
 		return err
+	}
+	if !ready && e.options.Existing {
+		return millrace.Errorf(millrace.CodeNotFound, "the creation of the store was cut short; the next server completes it")
 	}
 	if err := e.checkPermissions(ctx); err != nil {
 		return err

@@ -140,6 +140,8 @@ func refusal(text string) error {
 		return millrace.Errorf(millrace.CodeLaneMissing, "the lane has vanished from the store")
 	case "not_found":
 		return millrace.Errorf(millrace.CodeNotFound, "the lane does not know the queue")
+	case "no_store":
+		return millrace.Errorf(millrace.CodeNotFound, "there is no store of this namespace")
 	case "not_held":
 		return millrace.Errorf(millrace.CodeNotFound, "no delayed event has the id")
 	case "narrow":

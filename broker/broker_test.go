@@ -17,7 +17,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestTheBrokerKnowsTheWordsAndOpensEngines(t *testing.T) { importguard.Check(t, ".", "engine") }
+func TestTheBrokerKnowsTheWordsAndOpensEngines(t *testing.T) {
+	importguard.Check(t, ".", "engine", "internal/tracing")
+}
 
 // spoiled is an engine that can be made to fail.
 type spoiled struct {

@@ -120,7 +120,7 @@ func TestRequestsAreLoggedWithoutSecrets(t *testing.T) {
 	log := make(lines, 100)
 	s := newSite(t, openBroker(t), Options{RootToken: token, Logger: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	s.want(200, "GET", "/v1/queues", "", "Authorization", "Bearer "+token)
-	if line := log.find(t, `"path":"/v1/queues","status":200`); strings.Contains(line, token) {
+	if line := log.find(t, `"route":"GET /v1/queues","status":200`); strings.Contains(line, token) {
 		t.Error("the token is logged")
 	}
 }

@@ -28,6 +28,7 @@ type serveSettings struct {
 	lanes, waitReplicas            int
 	roles                          []string
 	drain                          time.Duration
+	observe                        observeSettings
 
 	rootToken string // from MILLRACE_ROOT_TOKEN or the file
 }
@@ -65,6 +66,7 @@ func newServe() *cobra.Command {
 	f.StringVar(&s.tlsKey, "tls-key", "", "key file of the certificate")
 	f.DurationVar(&s.drain, "drain", 25*time.Second, "how long requests may take to finish after SIGTERM")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
+	s.observe.flags(f)
 	return cmd
 }
 
@@ -100,7 +102,7 @@ func (s *serveSettings) complete() error {
 	if s.rootToken == "" && !loopback(s.listen) {
 		add("--listen must be a loopback address without a root token: set MILLRACE_ROOT_TOKEN or --root-token-file")
 	}
-	return errors.Join(faults...)
+	return errors.Join(append(faults, s.observe.faults()...)...)
 }
 
 func (s *serveSettings) readToken() error {
@@ -133,22 +135,28 @@ func loopback(address string) bool {
 func (s *serveSettings) serve(ctx context.Context, stdout, stderr io.Writer) error {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(s.logLevel)) // complete has checked it
-	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	log := slog.New(httpapi.LogHandler(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})))
+	watch, err := s.observe.start(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer watch.stop()
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.listen)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	b, err := broker.Open(ctx, s.store, s.brokerOptions(log))
+	b, err := broker.Open(ctx, s.store, watch.broker(s.brokerOptions(log)))
 	if err != nil {
 		return errors.Join(fmt.Errorf("open the store: %w", err), listener.Close())
 	}
 	server := &http.Server{
-		Handler:           httpapi.Handler(b, httpapi.Options{RootToken: s.rootToken, Version: version, Logger: log}),
+		Handler:           httpapi.Handler(b, watch.api(httpapi.Options{RootToken: s.rootToken, Version: version, Logger: log})),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+	watch.run(b)
 	failed := make(chan error, 1)
 	go func() { failed <- s.accept(server, listener) }()
 	s.welcome(ctx, stdout, b, listener.Addr())

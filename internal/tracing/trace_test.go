@@ -25,11 +25,10 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// site is a server, a client of it, and the spans of both.
+// site is a client of a running server.
 type site struct {
-	t        *testing.T
-	client   *client.Client
-	recorded *tracetest.InMemoryExporter
+	t      *testing.T
+	client *client.Client
 }
 
 // open starts a site; each part has its own provider, which may be nil.

@@ -40,7 +40,7 @@ func (m *Metrics) push(ctx context.Context, within time.Duration, to Sink) {
 	try, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	if err := to.Take(try, m.Read()); err != nil && ctx.Err() == nil {
-		m.log.Warn("push metrics", "error", err)
+		m.log.Warn("metrics were not taken", "error", err)
 	}
 }
 

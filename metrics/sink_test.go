@@ -75,7 +75,7 @@ func TestASinkThatTakesNothingIsLoggedAndHoldsNothingUp(t *testing.T) {
 		done := make(chan struct{})
 		go func() { defer close(done); m.Push(ctx, time.Minute, stuck{}) }()
 		time.Sleep(90 * time.Second)
-		if got, want := lines.String(), "level=WARN msg=\"push metrics\" error=\"nobody there\"\n"; got != want {
+		if got, want := lines.String(), "level=WARN msg=\"metrics were not taken\" error=\"nobody there\"\n"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		cancel()

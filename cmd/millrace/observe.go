@@ -25,6 +25,9 @@ import (
 	"github.com/millrace-dev/millrace/metrics/otlp"
 )
 
+// otlpVariable names the collector if no flag does.
+const otlpVariable = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
 const (
 	otlpEvery = 10 * time.Second // between readings pushed to a collector
 	otlpClose = 5 * time.Second  // for the last spans to arrive
@@ -46,18 +49,23 @@ func (o *observeSettings) faults() (faults []error) {
 	if o.metricsLog != 0 && o.metricsLog < time.Second {
 		faults = append(faults, errors.New("--metrics-log must be at least 1s, or 0s for never"))
 	}
-	u, err := url.Parse(o.otlpEndpoint)
-	switch {
-	case o.otlpEndpoint == "":
-	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.User != nil, u.RawQuery != "":
-		faults = append(faults, errors.New("--otlp-endpoint must be a URL such as http://127.0.0.1:4318, without user and query; a collector's token goes into OTEL_EXPORTER_OTLP_HEADERS"))
+	if endpoint, from := o.endpoint(); endpoint != "" && !isEndpoint(endpoint) {
+		faults = append(faults, fmt.Errorf("%s must be a URL such as http://127.0.0.1:4318, without user and query; a collector's token goes into OTEL_EXPORTER_OTLP_HEADERS", from))
 	}
 	return faults
 }
 
-// pushes reports whether there is a collector.
-func (o *observeSettings) pushes() bool {
-	return o.otlpEndpoint != "" || os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != ""
+// endpoint is where the collector is, and where that is said; empty for none.
+func (o *observeSettings) endpoint() (endpoint, from string) {
+	if o.otlpEndpoint != "" {
+		return o.otlpEndpoint, "--otlp-endpoint"
+	}
+	return os.Getenv(otlpVariable), otlpVariable
+}
+
+func isEndpoint(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.RawQuery == ""
 }
 
 // watch is a node as it is seen from outside. Stop ends all that it started.
@@ -75,8 +83,11 @@ type watch struct {
 // start makes ready what watches; it does not connect.
 func (o *observeSettings) start(ctx context.Context, log *slog.Logger) (*watch, error) {
 	w := &watch{log: log, metrics: metrics.New(metrics.Options{Version: version, Logger: log}), metricsLog: o.metricsLog, halt: func() {}}
-	if !o.pushes() {
+	if endpoint, _ := o.endpoint(); endpoint == "" {
 		return w, nil
+	}
+	if p := os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL"); p != "" && p != "http/protobuf" {
+		log.Warn("the collector is spoken to in http/protobuf, whatever OTEL_EXPORTER_OTLP_PROTOCOL says")
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("push to the collector", "error", err) }))
 	r, err := resource.New(ctx, resource.WithAttributes(

@@ -104,6 +104,14 @@ func TestACollectorGetsMetricsAndSpansBeforeTheServerIsGone(t *testing.T) {
 	}
 }
 
+func TestACollectorThatIsNotThereHoldsNothingUp(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close() // now nobody listens there
+	if text := round(t, "--otlp-endpoint", server.URL); !strings.Contains(text, "metrics were not taken") {
+		t.Errorf("not logged: %s", text)
+	}
+}
+
 func TestALineOfNumbersIsLoggedIfAsked(t *testing.T) {
 	if text := round(t, "--metrics-log", "1h"); !strings.Contains(text, "msg=metrics published_per_s=") {
 		t.Errorf("no line in %s", text)
@@ -143,5 +151,9 @@ func TestBadSettingsOfThoseWhoWatchAreNamed(t *testing.T) {
 		if strings.Contains(errs, "secret") {
 			t.Errorf("a password is shown: %s", errs)
 		}
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318")
+	if code, _, errs := command(t, "serve", "--store", "memory:"); code != exitUsage || !strings.Contains(errs, "OTEL_EXPORTER_OTLP_ENDPOINT") {
+		t.Errorf("exit %d, %s", code, errs)
 	}
 }

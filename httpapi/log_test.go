@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -142,12 +143,13 @@ func TestARequestsOwnLineHasItsIDOnceAndItsTrace(t *testing.T) {
 }
 
 func TestMetricsAreNotThereUnlessSomebodyCounts(t *testing.T) {
-	h := Handler(openBroker(t), Options{Logger: quiet()})
+	uncounted := httptest.NewServer(Handler(openBroker(t), Options{Logger: quiet()}))
+	defer uncounted.Close()
 	s := newSite(t, openBroker(t), Options{})
 	if g := s.want(200, "GET", "/metrics", ""); !strings.HasPrefix(g.header.Get("Content-Type"), "text/plain") {
 		t.Errorf("content type %s", g.header.Get("Content-Type"))
 	}
-	s.serveWith(h)
+	s.url, s.client = uncounted.URL, uncounted.Client()
 	if code, _ := s.want(404, "GET", "/metrics", "").problem(t); code != "not_found" {
 		t.Errorf("code %s", code)
 	}

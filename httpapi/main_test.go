@@ -59,16 +59,9 @@ func newSite(t *testing.T, b Backend, o Options) *site {
 	if o.Metrics == nil {
 		o.Metrics = metrics.New(metrics.Options{Logger: o.Logger})
 	}
-	s := &site{t: t, header: http.Header{}}
-	s.serveWith(Handler(b, o))
-	return s
-}
-
-// serveWith makes a handler answer from now on.
-func (s *site) serveWith(h http.Handler) {
-	server := httptest.NewServer(h)
-	s.t.Cleanup(server.Close)
-	s.url, s.client = server.URL, server.Client()
+	server := httptest.NewServer(Handler(b, o))
+	t.Cleanup(server.Close)
+	return &site{t: t, url: server.URL, client: server.Client(), header: http.Header{}}
 }
 
 // got is an answer.

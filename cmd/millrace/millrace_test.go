@@ -41,19 +41,12 @@ func server(t *testing.T, args ...string) string {
 		_ = w.Close()
 	})
 	t.Cleanup(func() { cancel(); running.Wait() })
-	return addressIn(t, r, &running)
-}
-
-// addressIn is the address that a server says it has. What it says later is read
-// and forgotten, and the group waits for that.
-func addressIn(t *testing.T, r io.Reader, reading *sync.WaitGroup) string {
-	t.Helper()
 	lines := bufio.NewScanner(r)
 	if !lines.Scan() {
 		t.Fatal("serve said nothing")
 	}
 	first := lines.Text()
-	reading.Go(func() { _, _ = io.Copy(io.Discard, r) })
+	running.Go(func() { _, _ = io.Copy(io.Discard, r) })
 	url := regexp.MustCompile(`http://\S+`).FindString(first)
 	if url == "" {
 		t.Fatalf("no address in %q", first)

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -69,7 +71,12 @@ func round(t *testing.T, args ...string) string {
 		code = run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--store", "memory:"}, args...), strings.NewReader(""), w, &errs)
 		_ = w.Close()
 	})
-	url := addressIn(t, r, &running)
+	lines := bufio.NewScanner(r)
+	if !lines.Scan() {
+		t.Fatal("serve said nothing")
+	}
+	url := regexp.MustCompile(`http://\S+`).FindString(lines.Text())
+	running.Go(func() { _, _ = io.Copy(io.Discard, r) })
 	if code, _, text := command(t, "publish", "orders", "--type", "created", "--server", url); code != exitOK {
 		t.Error(text)
 	}

@@ -17,8 +17,10 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/internal/tracing"
 )
 
 // Options are the settings of a broker. The zero value is usable.
@@ -27,6 +29,9 @@ type Options struct {
 	Roles   []string               // RoleWeb, RoleDeliver, RoleMonitor; all of them if empty
 	Version string                 // of the program, shown in the list of nodes
 	Logger  *slog.Logger           // slog.Default() if nil
+
+	Observer       Observer             // told of what is done; nobody if nil
+	TracerProvider trace.TracerProvider // of OpenTelemetry spans; none if nil
 }
 
 // The roles of a node.
@@ -51,6 +56,8 @@ type Broker struct {
 	reaper   *reaper
 	sweeper  *sweeper
 	herald   *herald
+	observer Observer
+	tracer   tracing.Tracer
 
 	ids      ids
 	nextLane atomic.Uint64
@@ -75,7 +82,7 @@ func New(ctx context.Context, e millrace.Engine, o Options) (*Broker, error) {
 	if err := rolesFault(o.Roles); err != nil {
 		return nil, err
 	}
-	b := &Broker{engine: e, identity: e.Identity(), log: o.Logger}
+	b := &Broker{engine: e, identity: e.Identity(), log: o.Logger, observer: observerOf(o.Observer), tracer: tracing.New(o.TracerProvider)}
 	id, err := b.ids.next()
 	if err != nil {
 		return nil, err

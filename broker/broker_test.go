@@ -17,7 +17,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestTheBrokerKnowsTheWordsAndOpensEngines(t *testing.T) { importguard.Check(t, ".", "engine") }
+func TestTheBrokerKnowsTheWordsAndOpensEngines(t *testing.T) {
+	importguard.Check(t, ".", "engine", "internal/tracing")
+}
 
 // spoiled is an engine that can be made to fail.
 type spoiled struct {
@@ -56,9 +58,13 @@ func openMemory(t *testing.T, lanes int) *spoiled {
 	return &spoiled{Engine: e, refuse: map[int]error{}}
 }
 
-func start(t *testing.T, e millrace.Engine) *Broker {
+func start(t *testing.T, e millrace.Engine, observers ...Observer) *Broker {
 	t.Helper()
-	b, err := New(t.Context(), e, Options{Logger: slog.New(slog.DiscardHandler)})
+	o := Options{Logger: slog.New(slog.DiscardHandler)}
+	if len(observers) > 0 {
+		o.Observer = observers[0]
+	}
+	b, err := New(t.Context(), e, o)
 	if err != nil {
 		t.Fatal(err)
 	}

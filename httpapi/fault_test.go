@@ -200,11 +200,13 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 
 func TestTheRequestIDIsEchoedOrMade(t *testing.T) {
 	s := newSite(t, openBroker(t), Options{})
-	if got := s.ask("GET", "/livez", "", "X-Request-Id", "mine-7").header.Get("X-Request-Id"); got != "mine-7" {
-		t.Errorf("got %q", got)
+	for _, mine := range []string{"mine-7", "!~", strings.Repeat("x", 128)} {
+		if got := s.ask("GET", "/livez", "", "X-Request-Id", mine).header.Get("X-Request-Id"); got != mine {
+			t.Errorf("%q became %q", mine, got)
+		}
 	}
 	seen := []string{}
-	for _, odd := range []string{"", "a b", strings.Repeat("x", 129), "ü"} {
+	for _, odd := range []string{"", "a b", "a\tb", strings.Repeat("x", 129), "ü"} {
 		got := s.ask("GET", "/livez", "", "X-Request-Id", odd).header.Get("X-Request-Id")
 		if len(got) != 26 || slices.Contains(seen, got) {
 			t.Errorf("%q became %q", odd, got)

@@ -18,12 +18,13 @@ import (
 	"github.com/millrace-dev/millrace"
 	"github.com/millrace-dev/millrace/broker"
 	"github.com/millrace-dev/millrace/internal/importguard"
+	"github.com/millrace-dev/millrace/metrics"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestTheServerKnowsTheWordsTheWireAndTheBroker(t *testing.T) {
-	importguard.Check(t, ".", "api", "broker")
+	importguard.Check(t, ".", "api", "broker", "internal/tracing")
 }
 
 func openBroker(t *testing.T) *broker.Broker {
@@ -54,6 +55,9 @@ func newSite(t *testing.T, b Backend, o Options) *site {
 	t.Helper()
 	if o.Logger == nil {
 		o.Logger = quiet()
+	}
+	if o.Metrics == nil {
+		o.Metrics = metrics.New(metrics.Options{Logger: o.Logger})
 	}
 	server := httptest.NewServer(Handler(b, o))
 	t.Cleanup(server.Close)

@@ -27,7 +27,7 @@ type route struct {
 
 // routes is every route there is.
 func routes() []route {
-	return slices.Concat(eventRoutes(), queueRoutes(), leaseRoutes(), deadRoutes(), houseRoutes())
+	return slices.Concat(eventRoutes(), queueRoutes(), leaseRoutes(), deadRoutes(), houseRoutes(), metricsRoutes())
 }
 
 // page is the parameters of a list.
@@ -117,10 +117,10 @@ func (s *server) mount(version string) {
 	for _, rt := range s.routes {
 		op := rt.operation()
 		doc.OpenAPI().AddOperation(op)
-		step := s.handle(&rt)
+		step, name := s.handle(&rt), rt.method+" "+rt.path
 		doc.Adapter().Handle(op, func(ctx huma.Context) {
 			r, w := humago.Unwrap(ctx)
-			s.serve(w, r, step)
+			s.serve(w, r, name, step)
 		})
 	}
 	s.mux.HandleFunc("/", s.unknown)
@@ -133,7 +133,7 @@ func (s *server) mount(version string) {
 
 // unknown answers a request that no route takes.
 func (s *server) unknown(w http.ResponseWriter, r *http.Request) {
-	s.serve(w, r, func(_ http.ResponseWriter, c *call) (answer, error) {
+	s.serve(w, r, unknownRoute, func(_ http.ResponseWriter, c *call) (answer, error) {
 		methods := s.methodsOf(c.URL.EscapedPath())
 		switch {
 		case len(methods) == 0:

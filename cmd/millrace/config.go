@@ -291,6 +291,16 @@ func (c *config) list(name string) []string { return c.values[name].list }
 
 func (c *config) yes(name string) bool { return c.text(name) == "true" }
 
+// choice is yes, no, or nil if it is left to somebody else.
+func (c *config) choice(name string) *bool {
+	switch v := c.text(name); v {
+	case "true", "false":
+		yes := v == "true"
+		return &yes
+	}
+	return nil
+}
+
 func (c *config) number(name string) int {
 	n, _ := strconv.Atoi(c.text(name))
 	return n
@@ -318,6 +328,7 @@ func settingFlags(f *pflag.FlagSet, command string) {
 			continue
 		}
 		flag := f.VarPF(&settingFlag{setting: s, list: s.split(s.preset)}, s.name, "", s.help)
+		flag.NoOptDefVal = s.alone
 		if s.kind == yesNo {
 			flag.NoOptDefVal = "true"
 		}

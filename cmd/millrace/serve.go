@@ -31,8 +31,9 @@ type serveSettings struct {
 	roles                    []string
 	drain                    time.Duration
 	syncInterval             time.Duration
+	observe                  observeSettings
 
-	redisPublish bool           // --redis-publish
+	redisPublish *bool          // --redis-publish; nil leaves it to the engine
 	callbacks    []netip.Prefix // --allow-callbacks-to
 }
 
@@ -70,7 +71,8 @@ func newServeSettings(c *config) (*serveSettings, error) {
 		listen: c.text("listen"), store: c.text("store"), namespace: c.text("namespace"), rootToken: c.text("root-token"),
 		tlsCert: c.text("tls-cert"), tlsKey: c.text("tls-key"),
 		lanes: c.number("lanes"), waitReplicas: c.number("wait-replicas"),
-		roles: c.list("roles"), drain: c.span("drain"), redisPublish: c.yes("redis-publish"),
+		roles: c.list("roles"), drain: c.span("drain"), redisPublish: c.choice("redis-publish"),
+		observe: observeSettings{metricsLog: c.span("metrics-log"), otlpEndpoint: c.text("otlp-endpoint")},
 	}
 	_ = s.logLevel.UnmarshalText([]byte(c.text("log-level"))) // check tells if it cannot
 	for _, network := range c.list("allow-callbacks-to") {
@@ -85,6 +87,7 @@ func newServeSettings(c *config) (*serveSettings, error) {
 	if listenFault(s.listen) == "" && s.rootToken == "" && c.text("root-token-file") == "" && !loopback(s.listen) {
 		faults = append(faults, fmt.Errorf("%s must be a loopback address without a root token: set MILLRACE_ROOT_TOKEN or --root-token-file", c.values["listen"].name))
 	}
+	faults = append(faults, s.observe.faults()...)
 	return s, errors.Join(faults...)
 }
 
@@ -112,7 +115,7 @@ func (s *serveSettings) engineFaults(c *config) error {
 	}
 	onRedis := strings.HasPrefix(s.store, "redis")
 	only("wait-replicas", "stores in Redis", s.waitReplicas > 0 && !onRedis)
-	only("redis-publish", "stores in Redis", s.redisPublish && !onRedis)
+	only("redis-publish", "stores in Redis", s.redisPublish != nil && *s.redisPublish && !onRedis)
 	only("sync", "embedded stores", s.syncInterval > 0 && onRedis)
 	return errors.Join(faults...)
 }
@@ -129,22 +132,28 @@ func loopback(address string) bool {
 
 // serve runs the server until ctx ends, then drains and stops it.
 func (s *serveSettings) serve(ctx context.Context, stdout, stderr io.Writer) error {
-	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: s.logLevel}))
+	log := slog.New(httpapi.LogHandler(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: s.logLevel})))
+	watch, err := s.observe.start(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer watch.stop()
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.listen)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	b, err := broker.Open(ctx, s.store, s.brokerOptions(log))
+	b, err := broker.Open(ctx, s.store, watch.broker(s.brokerOptions(log)))
 	if err != nil {
 		return errors.Join(fmt.Errorf("open the store: %w", err), listener.Close())
 	}
 	server := &http.Server{
-		Handler:           httpapi.Handler(b, s.handlerOptions(log)),
+		Handler:           httpapi.Handler(b, watch.api(s.handlerOptions(log))),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+	watch.run(b)
 	failed := make(chan error, 1)
 	go func() { failed <- s.accept(server, listener) }()
 	s.welcome(ctx, stdout, b, listener.Addr())

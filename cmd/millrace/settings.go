@@ -37,6 +37,7 @@ type setting struct {
 	name     string
 	kind     kind
 	preset   string // its value if nothing sets it
+	alone    string // its value if its flag stands alone
 	help     string
 	commands string              // which commands use it, separated by spaces
 	secret   bool                // never shown; NAME-file names a file that holds it
@@ -77,7 +78,10 @@ func storeSettings() []setting {
 		{name: "namespace", kind: text, preset: millrace.DefaultNamespace, commands: "serve doctor check", fault: millrace.NameFault, help: "prefix of every key and channel"},
 		{name: "sync", kind: text, preset: "always", commands: "serve", fault: oneOf("always", "interval"), help: "always: answers wait for the disk; interval: the disk follows within 100 ms"},
 		{name: "wait-replicas", kind: number, preset: "0", commands: "serve doctor", help: "Redis replicas that must have a commit before it is answered"},
-		{name: "redis-publish", kind: yesNo, preset: "false", commands: "serve", help: "on a Redis Cluster, publish each event's JSON to ordinary channels too"},
+		{
+			name: "redis-publish", kind: text, preset: "auto", alone: "true", commands: "serve", fault: oneOf("true", "false", "auto"),
+			help: "on Redis, PUBLISH each event's JSON for any client of it: true, false, or auto (not on a Cluster)",
+		},
 	}
 }
 
@@ -91,6 +95,8 @@ func serverSettings() []setting {
 		{name: "tls-cert", kind: text, commands: "serve", help: "certificate file, for HTTPS"},
 		{name: "tls-key", kind: text, commands: "serve", help: "key file of the certificate"},
 		{name: "drain", kind: span, preset: "25s", commands: "serve", help: "how long requests may take to finish after SIGTERM"},
+		{name: "metrics-log", kind: span, preset: "0s", commands: "serve", help: "how often a line of numbers is logged, such as 10s; 0s for never"},
+		{name: "otlp-endpoint", kind: text, commands: "serve", help: "OpenTelemetry collector for metrics and traces, such as http://127.0.0.1:4318; else OTEL_EXPORTER_OTLP_ENDPOINT"},
 		{name: "log-level", kind: text, preset: "info", commands: "serve", fault: levelFault, help: "debug, info, warn or error"},
 	}
 }

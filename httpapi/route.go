@@ -22,6 +22,7 @@ type route struct {
 	query    []string
 	anyQuery bool // whoever asks may add parameters, to get past a cache
 	body     bool
+	takes    func(http.Header) error // refuses a body by its headers; nil if the body is plain JSON
 	handle   func(*server, *call) (answer, error)
 }
 
@@ -36,7 +37,7 @@ func page() []string { return []string{"limit", "cursor"} }
 // eventRoutes are about events and topics.
 func eventRoutes() []route {
 	return []route{
-		{method: "POST", path: "/v1/topics/{topic}/events", scope: scopePublish, noun: "topic", does: "Publish one event or an array of events", body: true, handle: (*server).publish},
+		{method: "POST", path: "/v1/topics/{topic}/events", scope: scopePublish, noun: "topic", does: "Publish one event or an array of events", body: true, takes: takesEvents, handle: (*server).publish},
 		{method: "GET", path: "/v1/events/{id}", scope: scopePublish, noun: "event", does: "Show an event that is not due yet", query: []string{"tenant"}, handle: (*server).event},
 		{method: "DELETE", path: "/v1/events/{id}", scope: scopePublish, noun: "event", does: "Take an event back that is not due yet", query: []string{"tenant"}, handle: (*server).cancelEvent},
 		{method: "GET", path: "/v1/route", scope: scopeManage, noun: "event", does: "Say which sinks an event would reach now", query: []string{"tenant", "topic", "type"}, handle: (*server).route},

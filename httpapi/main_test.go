@@ -55,7 +55,7 @@ func newSite(t *testing.T, b Backend, o Options) *site {
 	if o.Logger == nil {
 		o.Logger = quiet()
 	}
-	server := httptest.NewServer(Handler(b, o))
+	server := httptest.NewServer(held(t, Handler(b, o)))
 	t.Cleanup(server.Close)
 	return &site{t: t, url: server.URL, client: server.Client(), header: http.Header{}}
 }

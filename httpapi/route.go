@@ -107,14 +107,10 @@ func houseRoutes() []route {
 // mount registers every route, and what becomes of requests that have none.
 func (s *server) mount(version string) {
 	s.mux = http.NewServeMux()
-	doc := huma.NewAPI(huma.Config{OpenAPI: &huma.OpenAPI{
-		OpenAPI: "3.1.0", Info: &huma.Info{Title: "Millrace", Version: version},
-		Components: &huma.Components{SecuritySchemes: map[string]*huma.SecurityScheme{
-			"bearer": {Type: "http", Scheme: "bearer"}, "basic": {Type: "http", Scheme: "basic"},
-		}},
-	}}, humago.NewAdapter(s.mux, ""))
+	doc := huma.NewAPI(huma.Config{OpenAPI: newDocument(version)}, humago.NewAdapter(s.mux, ""))
+	described := descriptions()
 	for _, rt := range routes() {
-		op := rt.operation()
+		op := rt.operation(described[rt.method+" "+rt.path])
 		doc.OpenAPI().AddOperation(op)
 		step := s.handle(&rt)
 		doc.Adapter().Handle(op, func(ctx huma.Context) {
@@ -174,49 +170,4 @@ func (rt *route) fits(path string) bool {
 		}
 	}
 	return true
-}
-
-// operation is how the API's description shows a route.
-func (rt *route) operation() *huma.Operation {
-	op := &huma.Operation{
-		OperationID: rt.operationID(), Method: rt.method, Path: rt.path, Summary: rt.does, Tags: []string{rt.noun},
-		Responses: map[string]*huma.Response{
-			"default": {Description: "A problem", Content: map[string]*huma.MediaType{"application/problem+json": {}}},
-		},
-		Extensions: map[string]any{"x-scope": string(rt.scope)},
-	}
-	for _, part := range strings.Split(rt.path, "/") {
-		if name, found := strings.CutPrefix(part, "{"); found {
-			op.Parameters = append(op.Parameters, parameter(strings.TrimSuffix(name, "}"), "path"))
-		}
-	}
-	for _, name := range rt.query {
-		op.Parameters = append(op.Parameters, parameter(name, "query"))
-	}
-	if rt.body {
-		op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {}}}
-	}
-	if rt.scope != scopeNone {
-		op.Security = []map[string][]string{{"bearer": {}}, {"basic": {}}}
-	}
-	return op
-}
-
-func parameter(name, in string) *huma.Param {
-	return &huma.Param{Name: name, In: in, Required: in == "path", Schema: &huma.Schema{Type: huma.TypeString}}
-}
-
-// operationID names an operation after its method and the fixed parts of its path.
-func (rt *route) operationID() string {
-	id := strings.ToLower(rt.method)
-	for _, part := range strings.Split(strings.TrimPrefix(rt.path, "/v1"), "/") {
-		switch {
-		case part == "":
-		case strings.HasPrefix(part, "{"):
-			id += "-one"
-		default:
-			id += "-" + part
-		}
-	}
-	return id
 }

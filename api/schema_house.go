@@ -1,0 +1,102 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// houseSchemas describe the store and its nodes.
+func houseSchemas() map[string]Schema {
+	counts := func(names ...string) Schema {
+		members := []member{}
+		for _, name := range names {
+			members = append(members, has(name, count()))
+		}
+		return answerOf(members...)
+	}
+	word := Schema{"type": "string"}
+	stats := []member{
+		has("engine", word), has("durability", durabilitySchema()), has("lanes", integer(1, millrace.MaxLanes)), has("format", count()), has("namespace", word),
+		has("queues", SchemaRef("QueueCounts")), has("subscriptions", counts("queued", "dead", "failing", "disabled")),
+		has("streams", counts("records", "lag", "quarantined")), has("operations", counts("queued", "running")),
+	}
+	for _, name := range []string{"bytes", "published", "duplicates", "refused", "dropped", "unrouted", "delayed"} {
+		stats = append(stats, has(name, count()))
+	}
+	return map[string]Schema{
+		"Health": answerOf(has("ok", boolean())),
+		"Node": answerOf(has("id", word), has("host", word), has("version", word), has("roles", listOf(word)), has("leader", boolean()),
+			has("started_at", utcTime()), has("seen_at", utcTime())),
+		"Nodes": answerOf(has("nodes", listOf(SchemaRef("Node")))),
+		"Stats": answerOf(stats...),
+		"Description": {
+			"type": "object", "required": []string{"openapi", "info", "paths"}, "additionalProperties": true,
+			"description": "An OpenAPI document: this one.",
+		},
+	}
+}
+
+// problemSchemas are errors: one that fits all, and one for each status.
+func problemSchemas() map[string]Schema {
+	all := map[string]Schema{
+		"Fault": answerOf(
+			has("location", about(filled(Schema{"type": "string"}), "Such as body[1].tenant, query.limit, path.queue or header.ce-id.")),
+			has("message", filled(Schema{"type": "string"}))),
+		"Problem": answerOf(
+			has("type", Schema{"const": "about:blank"}), has("title", filled(Schema{"type": "string"})), has("status", integer(400, 599)),
+			has("code", choice(allCodes()...)), has("detail", Schema{"type": "string"}),
+			has("request_id", about(filled(Schema{"type": "string"}), "Also in the header X-Request-Id, and in the server's log.")),
+			may("errors", about(Schema{"type": "array", "items": SchemaRef("Fault"), "minItems": 1}, "Every fault of the request; only with 400 and 422.")),
+			may("sink", about(Schema{"type": "string"}, "Which sink is full; only with the code full.")),
+			may("current_version", about(count(), "Only with the code version_conflict.")),
+			may("events", about(list(SchemaRef("PublishedEvent"), 1, millrace.MaxEvents), "What became of each event; only with the code partly_committed.")),
+		),
+	}
+	for _, s := range statuses {
+		all[ProblemName(s.status)] = problemOf(s.status, s.codes)
+	}
+	return all
+}
+
+// ProblemName is the name of the schema of the problems that have a status.
+func ProblemName(status int) string { return strings.ReplaceAll(http.StatusText(status), " ", "") }
+
+// problemOf narrows a problem to a status and its codes.
+func problemOf(status int, codes []millrace.Code) Schema {
+	narrow := Schema{
+		"status": Schema{"const": status}, "title": Schema{"const": http.StatusText(status)}, "code": Schema{"enum": codes},
+	}
+	if status != http.StatusBadRequest && status != http.StatusUnprocessableEntity {
+		narrow["errors"] = false
+	}
+	rules := []Schema{SchemaRef("Problem"), {"properties": narrow}}
+	for code, extra := range map[millrace.Code]string{
+		millrace.CodeFull: "sink", millrace.CodeVersionConflict: "current_version", millrace.CodePartlyCommitted: "events",
+	} {
+		if StatusOf(code) == status {
+			rules = append(rules, Schema{
+				"if":   Schema{"properties": Schema{"code": Schema{"const": code}}},
+				"then": Schema{"required": []string{extra}}, "else": Schema{"properties": Schema{extra: false}},
+			})
+		}
+	}
+	return Schema{"allOf": rules}
+}
+
+// allCodes is every code that an answer may carry.
+func allCodes() (codes []millrace.Code) {
+	for _, s := range statuses {
+		codes = append(codes, s.codes...)
+	}
+	return codes
+}
+
+// StatusesOfErrors is every status that a problem may have.
+func StatusesOfErrors() (list []int) {
+	for _, s := range statuses {
+		list = append(list, s.status)
+	}
+	return list
+}

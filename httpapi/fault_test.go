@@ -58,6 +58,8 @@ func badRequests() []bad {
 		{"trailing slash", "GET", "/v1/queues/", "", 404, "not_found", nil, nil},
 		{"double slash", "GET", "/v1//queues", "", 404, "not_found", nil, nil},
 		{"dots in the path", "GET", "/v1/topics/../queues", "", 404, "not_found", nil, nil},
+		{"dots for a name", "POST", "/v1/queues/../pause", "", 404, "not_found", nil, nil},
+		{"a dot for a name", "GET", "/v1/queues/.", "", 404, "not_found", nil, nil},
 		{"unknown queue", "GET", "/v1/queues/nothing", "", 404, "not_found", nil, nil},
 		{"lease of an unknown queue", "POST", "/v1/queues/nothing/lease", `{}`, 404, "not_found", nil, nil},
 		{"ack of an unknown queue", "POST", "/v1/queues/nothing/ack", `{"receipts":[]}`, 404, "not_found", nil, nil},

@@ -159,13 +159,16 @@ func methodsOf(path string) (methods []string) {
 	return methods
 }
 
+// isPlace reports whether a part of a path is no value but a place: this one, or the one above.
+func isPlace(part string) bool { return part == "" || part == "." || part == ".." }
+
 func (rt *route) fits(path string) bool {
 	want, got := strings.Split(rt.path, "/"), strings.Split(path, "/")
 	if len(want) != len(got) {
 		return false
 	}
 	for i := range want {
-		if want[i] != got[i] && (!strings.HasPrefix(want[i], "{") || got[i] == "") {
+		if want[i] != got[i] && (!strings.HasPrefix(want[i], "{") || isPlace(got[i])) {
 			return false
 		}
 	}

@@ -50,8 +50,12 @@ func ParameterSchema(name string) Schema {
 		return with(integer(1, millrace.MaxPage), "default", millrace.DefaultPage)
 	case "cursor":
 		return Schema{"type": "string", "pattern": "^[A-Za-z0-9_-]+$", "maxLength": maxCursorLen}
-	case "if_empty":
+	case "if_empty", "prune", "dry_run":
 		return with(boolean(), "default", false)
+	case "match":
+		return Schema{"type": "string", "minLength": 1, "maxLength": millrace.MaxPatternLen}
+	case "key":
+		return filled(text(millrace.MaxKeyLen))
 	}
 	return nameSchema()
 }

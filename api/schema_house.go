@@ -29,13 +29,23 @@ func houseSchemas() map[string]Schema {
 		"Health": answerOf(has("ok", boolean())),
 		"Node": answerOf(has("id", word), has("host", word), has("version", word), has("roles", listOf(word)), has("leader", boolean()),
 			has("started_at", utcTime()), has("seen_at", utcTime())),
-		"Nodes": answerOf(has("nodes", listOf(SchemaRef("Node")))),
-		"Stats": answerOf(stats...),
+		"Nodes":       answerOf(has("nodes", listOf(SchemaRef("Node")))),
+		"Definitions": answerOf(has("queues", byName(SchemaRef("QueueSpec"))), has("tenants", byName(byName(SchemaRef("TenantSettings"))))),
+		"Apply": requestOf(
+			may("queues", about(byName(SchemaRef("QueueSpec")), "By name.")),
+			may("tenants", about(byName(byName(SchemaRef("TenantSettings"))), "By queue, then by tenant."))),
+		"Applied": answerOf(has("created", listOf(word)), has("changed", listOf(word)), has("deleted", listOf(word)), has("same", count())),
+		"Stats":   answerOf(stats...),
 		"Description": {
 			"type": "object", "required": []string{"openapi", "info", "paths"}, "additionalProperties": true,
 			"description": "An OpenAPI document: this one.",
 		},
 	}
+}
+
+// byName is an object whose members are named by its writer.
+func byName(of Schema) Schema {
+	return Schema{"type": "object", "propertyNames": nameSchema(), "additionalProperties": of}
 }
 
 // problemSchemas are errors: one that fits all, and one for each status.

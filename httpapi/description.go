@@ -52,6 +52,7 @@ func describeEvents() map[string]description {
 		"GET /v1/events/{id}":       {out: "DelayedEvent", outExample: "delayed", refuses: gone()},
 		"DELETE /v1/events/{id}":    {refuses: gone()},
 		"GET /v1/route":             {out: "Route", outExample: "route", wants: []string{"topic", "type"}},
+		"GET /v1/live":              {stream: "text/event-stream"},
 		"GET /v1/topics":            {out: "Topics", outExample: "topics"},
 		"GET /v1/topics/{topic}":    {out: "Topic", outExample: "topic", refuses: gone()},
 		"PUT /v1/topics/{topic}":    {in: "TopicOwner", inExample: "topic_in", out: "Topic", outExample: "topic"},
@@ -147,11 +148,16 @@ func describeDead() map[string]description {
 
 func describeHouse() map[string]description {
 	return map[string]description{
+		"GET /v1/definitions": {out: "Definitions", outExample: "definitions"},
+		"PUT /v1/definitions": {
+			in: "Apply", inExample: "definitions_in", out: "Applied", outExample: "applied", refuses: []int{http.StatusConflict},
+		},
 		"GET /v1/nodes":     {out: "Nodes", outExample: "nodes"},
 		"GET /v1/stats":     {out: "Stats", outExample: "stats"},
 		"GET /livez":        {out: "Health", outExample: "health"},
 		"GET /readyz":       {out: "Health", outExample: "health", unready: true},
 		"GET /healthz":      {out: "Health", outExample: "health", unready: true},
+		"GET /metrics":      {stream: "text/plain", refuses: gone()},
 		"GET /openapi.json": {out: "Description"},
 	}
 }

@@ -23,6 +23,10 @@ const (
 // CodeUnsupportedMedia. The content type decides; headers that begin with ce-
 // mean the binary form.
 func PublishFormOf(h http.Header) (PublishForm, error) {
+	attributes := len(attributeHeaders(h)) > 0
+	if h.Get("Content-Type") == millrace.JSONContentType && !attributes {
+		return EventsForm, nil // nearly every publish
+	}
 	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
 	form := EventsForm
 	switch {
@@ -32,7 +36,7 @@ func PublishFormOf(h http.Header) (PublishForm, error) {
 		form = BatchForm
 	case strings.HasPrefix(kind, "application/cloudevents"):
 		return form, millrace.Errorf(millrace.CodeUnsupportedMedia, "CloudEvents must come as %s, %s or with ce- headers", CloudEventType, CloudEventBatchType)
-	case len(attributeHeaders(h)) > 0:
+	case attributes:
 		form = BinaryForm
 	}
 	if form == BinaryForm && !millrace.IsJSON(kind) {

@@ -17,14 +17,18 @@ func houseSchemas() map[string]Schema {
 		return answerOf(members...)
 	}
 	word := Schema{"type": "string"}
-	stats := []member{
-		has("engine", word), has("durability", durabilitySchema()), has("lanes", integer(1, millrace.MaxLanes)), has("format", count()), has("namespace", word),
-		has("queues", SchemaRef("QueueCounts")), has("subscriptions", counts("queued", "dead", "failing", "disabled")),
-		has("streams", counts("records", "lag", "quarantined")), has("operations", counts("queued", "running")),
+	stats := func(durability, lanes Schema) []member {
+		members := []member{
+			has("engine", word), has("durability", durability), has("lanes", lanes), has("format", count()), has("namespace", word),
+			has("queues", SchemaRef("QueueCounts")), has("subscriptions", counts("queued", "dead", "failing", "disabled")),
+			has("streams", counts("records", "lag", "quarantined")), has("operations", counts("queued", "running")),
+		}
+		for _, name := range []string{"bytes", "published", "duplicates", "refused", "dropped", "unrouted", "delayed"} {
+			members = append(members, has(name, count()))
+		}
+		return members
 	}
-	for _, name := range []string{"bytes", "published", "duplicates", "refused", "dropped", "unrouted", "delayed"} {
-		stats = append(stats, has(name, count()))
-	}
+	check := answerOf(has("name", word), has("ok", boolean()), has("detail", word))
 	return map[string]Schema{
 		"Health": answerOf(has("ok", boolean())),
 		"Node": answerOf(has("id", word), has("host", word), has("version", word), has("roles", listOf(word)), has("leader", boolean()),
@@ -35,7 +39,9 @@ func houseSchemas() map[string]Schema {
 			may("queues", about(byName(SchemaRef("QueueSpec")), "By name.")),
 			may("tenants", about(byName(byName(SchemaRef("TenantSettings"))), "By queue, then by tenant."))),
 		"Applied": answerOf(has("created", listOf(word)), has("changed", listOf(word)), has("deleted", listOf(word)), has("same", count())),
-		"Stats":   answerOf(stats...),
+		"Stats":   answerOf(stats(durabilitySchema(), integer(1, millrace.MaxLanes))...),
+		// What a store that does not answer cannot tell is zero.
+		"Readiness": {"anyOf": []Schema{SchemaRef("Health"), answerOf(append(stats(word, count()), has("ok", boolean()), has("checks", listOf(check)))...)}},
 		"Description": {
 			"type": "object", "required": []string{"openapi", "info", "paths"}, "additionalProperties": true,
 			"description": "An OpenAPI document: this one.",

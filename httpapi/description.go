@@ -17,15 +17,16 @@ type description struct {
 	in, inExample   string // the body
 	inOptional      bool   // the body may be left out
 	out, outExample string // the body of 200; none for 204
-	stream          string // the content type of an answer that is a stream of text
+	stream          string // the content type of an answer that is no JSON
+	streamed        string // what such an answer holds
 
 	creates bool     // 201 for what is new
 	unready bool     // 503 with the body of 200
 	refuses []int    // statuses of problems that not every route has
 	wants   []string // parameters of the query that must be there
 
-	headers []*huma.Param
-	forms   map[string]*huma.MediaType // further forms of the body
+	more  []*huma.Param              // parameters that the table of routes does not know
+	forms map[string]*huma.MediaType // further forms of the body
 }
 
 func (d *description) needs(parameter string) bool { return slices.Contains(d.wants, parameter) }
@@ -42,17 +43,21 @@ func descriptions() map[string]description {
 // gone is the refusal of what is about something that is not there.
 func gone(more ...int) []int { return append([]int{http.StatusNotFound}, more...) }
 
+// liveFrames says what a stream of live events holds.
+const liveFrames = "Server-sent events: first the comment `open`, then for each event a frame `event` whose data is an Event, `missed` with how many were missed, " +
+	"and the comment `beat` every 15 s. Nothing is replayed."
+
 func describeEvents() map[string]description {
 	return map[string]description{
 		"POST /v1/topics/{topic}/events": {
-			in: "Publish", inExample: "publish_in", out: "Published", outExample: "publish_out", headers: publishHeaders(), forms: cloudEventForms(),
+			in: "Publish", inExample: "publish_in", out: "Published", outExample: "publish_out", more: publishHeaders(), forms: cloudEventForms(),
 			inOptional: true, // a CloudEvent of the binary form may have no data
 			refuses:    []int{http.StatusTooManyRequests, http.StatusInsufficientStorage},
 		},
 		"GET /v1/events/{id}":       {out: "DelayedEvent", outExample: "delayed", refuses: gone()},
 		"DELETE /v1/events/{id}":    {refuses: gone()},
 		"GET /v1/route":             {out: "Route", outExample: "route", wants: []string{"topic", "type"}},
-		"GET /v1/live":              {stream: "text/event-stream"},
+		"GET /v1/live":              {stream: "text/event-stream", streamed: liveFrames},
 		"GET /v1/topics":            {out: "Topics", outExample: "topics"},
 		"GET /v1/topics/{topic}":    {out: "Topic", outExample: "topic", refuses: gone()},
 		"PUT /v1/topics/{topic}":    {in: "TopicOwner", inExample: "topic_in", out: "Topic", outExample: "topic"},
@@ -146,6 +151,14 @@ func describeDead() map[string]description {
 	}
 }
 
+// verbose is the parameter of those who want to know more than whether a server is ready.
+func verbose() []*huma.Param {
+	return []*huma.Param{{
+		Name: "verbose", In: "query", Description: "With a token that may manage: the statistics of the store, and what was looked at.",
+		Extensions: schemaOf(api.Schema{"type": "string"}),
+	}}
+}
+
 func describeHouse() map[string]description {
 	return map[string]description{
 		"GET /v1/definitions": {out: "Definitions", outExample: "definitions"},
@@ -155,9 +168,9 @@ func describeHouse() map[string]description {
 		"GET /v1/nodes":     {out: "Nodes", outExample: "nodes"},
 		"GET /v1/stats":     {out: "Stats", outExample: "stats"},
 		"GET /livez":        {out: "Health", outExample: "health"},
-		"GET /readyz":       {out: "Health", outExample: "health", unready: true},
-		"GET /healthz":      {out: "Health", outExample: "health", unready: true},
-		"GET /metrics":      {stream: "text/plain", refuses: gone()},
+		"GET /readyz":       {out: "Readiness", outExample: "health", unready: true, more: verbose(), refuses: []int{http.StatusUnauthorized}},
+		"GET /healthz":      {out: "Readiness", outExample: "health", unready: true, more: verbose(), refuses: []int{http.StatusUnauthorized}},
+		"GET /metrics":      {stream: "text/plain", streamed: "The metrics in the text format of Prometheus.", refuses: gone()},
 		"GET /openapi.json": {out: "Description"},
 	}
 }

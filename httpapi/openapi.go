@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -125,7 +126,7 @@ func (rt *route) parameters(d description) []*huma.Param {
 	for _, name := range rt.query {
 		params = append(params, &huma.Param{Name: name, In: "query", Required: d.needs(name), Extensions: schemaOf(api.ParameterSchema(name))})
 	}
-	return append(params, d.headers...)
+	return append(params, d.more...)
 }
 
 // responses is what a route answers.
@@ -139,7 +140,7 @@ func (rt *route) responses(d description) map[string]*huma.Response {
 	}
 	switch {
 	case d.stream != "":
-		add(http.StatusOK, media(d.stream, api.Schema{"type": "string"}, ""))
+		add(http.StatusOK, media(d.stream, api.Schema{"type": "string", "description": d.streamed}, ""))
 	case d.out == "":
 		add(http.StatusNoContent, nil)
 	default:
@@ -149,7 +150,9 @@ func (rt *route) responses(d description) map[string]*huma.Response {
 		add(http.StatusCreated, media(jsonType, api.SchemaRef(d.out), d.outExample))
 	}
 	if d.unready {
-		add(http.StatusServiceUnavailable, media(jsonType, api.SchemaRef(d.out), ""))
+		both := media(jsonType, api.SchemaRef(d.out), "")
+		maps.Copy(both, media(api.ProblemType, api.SchemaRef(api.ProblemName(http.StatusServiceUnavailable)), ""))
+		add(http.StatusServiceUnavailable, both)
 	}
 	return all
 }

@@ -61,10 +61,10 @@ func TestEveryBodyIsReadStrictly(t *testing.T) {
 	}
 }
 
-// The marker is nothing that could be a name; the word is.
+// The mark is nothing that could be a name; the word is.
 const (
-	marker = "Zq7!hunter2"
-	word   = "Zq7hunter2"
+	mark     = "Zq7!hunter2"
+	markWord = "Zq7hunter2"
 )
 
 // spoilt is a JSON value with one of its parts replaced, for each part.
@@ -80,7 +80,7 @@ func spoilt(v any, with any) (values []any) {
 			}
 		}
 		more := maps.Clone(v)
-		more[marker] = with
+		more[mark] = with
 		values = append(values, more)
 	case []any:
 		for i, element := range v {
@@ -94,14 +94,14 @@ func spoilt(v any, with any) (values []any) {
 	return values
 }
 
-// spoiltBodies is a good body with the marker in every place, and some that are not JSON.
+// spoiltBodies is a good body with the mark in every place, and some that are not JSON.
 func spoiltBodies(t *testing.T, body string) (bodies []string) {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal([]byte(body), &v); err != nil {
 		t.Fatal(err)
 	}
-	for _, with := range []any{marker, marker + "\x01" + strings.Repeat("x", 2000), []any{marker}, map[string]any{marker: marker}, map[string]any{"x": marker}} {
+	for _, with := range []any{mark, mark + "\x01" + strings.Repeat("x", 2000), []any{mark}, map[string]any{mark: mark}, map[string]any{"x": mark}} {
 		for _, bad := range spoilt(v, with) {
 			text, err := json.Marshal(bad)
 			if err != nil {
@@ -110,7 +110,7 @@ func spoiltBodies(t *testing.T, body string) (bodies []string) {
 			bodies = append(bodies, string(text))
 		}
 	}
-	return append(bodies, marker, `{"x":`+marker+`}`, `{"`+marker+`":1,"`+marker+`":2}`, `{"x":"`+marker+"\xff\"}", body+marker, `{"x":"`+marker)
+	return append(bodies, mark, `{"x":`+mark+`}`, `{"`+mark+`":1,"`+mark+`":2}`, `{"x":"`+mark+"\xff\"}", body+mark, `{"x":"`+mark)
 }
 
 // silent asks and fails if a refusal repeats what was sent. It reports whether it was refused.
@@ -126,13 +126,13 @@ func (s *site) silent(method, path, body string, header ...string) bool {
 	return true
 }
 
-// repeats reports whether an answer holds the marker or a part of it.
+// repeats reports whether an answer holds the mark or a part of it.
 func (g got) repeats() bool {
 	return strings.Contains(g.body, "hunter2") || strings.Contains(fmt.Sprint(g.header), "hunter2")
 }
 
 func TestAnAnswerThatRepeatsTheMarkerIsFound(t *testing.T) {
-	for _, g := range []got{{body: `{"detail":"` + marker + `"}`}, {body: `{"location":"body.` + word + `"}`}, {header: http.Header{"Location": {"/" + word}}}} {
+	for _, g := range []got{{body: `{"detail":"` + mark + `"}`}, {body: `{"location":"body.` + markWord + `"}`}, {header: http.Header{"Location": {"/" + markWord}}}} {
 		if !g.repeats() {
 			t.Errorf("%v", g)
 		}
@@ -172,23 +172,23 @@ func TestNoRefusalRepeatsWhatAPathOrAQueryHolds(t *testing.T) {
 	s := newSite(t, openBroker(t), Options{})
 	for _, rt := range routes() {
 		body := goodBody(&rt)
-		for _, sent := range []string{marker, word, "a:" + word, word + "\x01", strings.Repeat(word, 100), "..", word + "/" + marker} {
+		for _, sent := range []string{mark, markWord, "a:" + markWord, markWord + "\x01", strings.Repeat(markWord, 100), "..", markWord + "/" + mark} {
 			for _, part := range strings.Split(rt.path, "/") {
 				if strings.HasPrefix(part, "{") {
 					path := strings.Replace(rt.path, part, url.PathEscape(sent), 1)
 					s.silent(rt.method, fill(path), body)
 				}
 			}
-			for _, name := range append(finite(&rt), marker, "no."+marker) {
+			for _, name := range append(finite(&rt), mark, "no."+mark) {
 				path, _, _ := strings.Cut(pathOf(&rt), "?")
 				s.silent(rt.method, path+"?"+url.Values{name: {sent}}.Encode(), body)
 				s.silent(rt.method, path+"?"+name+"=%zz"+url.QueryEscape(sent), body)
 			}
 		}
-		s.silent("PATCH", pathOf(&rt), marker)
-		s.silent(rt.method, pathOf(&rt)+"/"+word, body)
+		s.silent("PATCH", pathOf(&rt), mark)
+		s.silent(rt.method, pathOf(&rt)+"/"+markWord, body)
 	}
-	if !s.silent("GET", "/v1/queues/"+word, "") {
+	if !s.silent("GET", "/v1/queues/"+markWord, "") {
 		t.Error("an unknown queue is not refused")
 	}
 }
@@ -209,14 +209,14 @@ func fill(path string) string {
 func TestNoRefusalRepeatsWhatAHeaderHolds(t *testing.T) {
 	s := newSite(t, openBroker(t), Options{RootToken: token, Logger: quiet()})
 	s.header.Set("Authorization", "Bearer "+token)
-	long := marker + strings.Repeat("x", 2000)
+	long := mark + strings.Repeat("x", 2000)
 	good := []string{"ce-specversion", "1.0", "ce-id", "a", "ce-source", "/s", "ce-type", "t"}
 	for _, header := range [][]string{
-		{"Idempotency-Key", long}, {"Content-Type", "application/" + marker}, {"Content-Type", marker}, {"Content-Encoding", marker}, {"Authorization", "Bearer " + marker}, {"Authorization", marker},
-		{"Content-Type", api.CloudEventType + "; charset=" + word}, {"Content-Type", "application/json; charset=" + word}, {"Content-Type", "application/cloudevents+" + word},
-		append(good, "ce-specversion", marker), append(good, "ce-id", long), append(good, "ce-source", "%zz"+marker), append(good, "ce-source", ":"+marker), append(good, "ce-type", marker), append(good, "ce-time", marker),
-		append(good, "ce-subject", marker+"%00"), append(good, "ce-tenant", marker), append(good, "ce-dataschema", marker), append(good, "ce-note", marker+"%ff"), append(good, "ce-note", long),
-		append(good, "ce-"+marker, "x"), append(good, "ce-datacontenttype", marker), append(good, "Content-Type", "a b;"+marker),
+		{"Idempotency-Key", long}, {"Content-Type", "application/" + mark}, {"Content-Type", mark}, {"Content-Encoding", mark}, {"Authorization", "Bearer " + mark}, {"Authorization", mark},
+		{"Content-Type", api.CloudEventType + "; charset=" + markWord}, {"Content-Type", "application/json; charset=" + markWord}, {"Content-Type", "application/cloudevents+" + markWord},
+		append(good, "ce-specversion", mark), append(good, "ce-id", long), append(good, "ce-source", "%zz"+mark), append(good, "ce-source", ":"+mark), append(good, "ce-type", mark), append(good, "ce-time", mark),
+		append(good, "ce-subject", mark+"%00"), append(good, "ce-tenant", mark), append(good, "ce-dataschema", mark), append(good, "ce-note", mark+"%ff"), append(good, "ce-note", long),
+		append(good, "ce-"+mark, "x"), append(good, "ce-datacontenttype", mark), append(good, "Content-Type", "a b;"+mark),
 	} {
 		if !s.silent("POST", events, `{"type":"a"}`, header...) {
 			t.Errorf("%.100v is not refused", header)

@@ -28,7 +28,7 @@ var commandLines = map[string]string{
 	"POST /v1/queues/{queue}/ack": "queue ack emails q5J", "POST /v1/queues/{queue}/retry": "queue retry emails q5J", "POST /v1/queues/{queue}/bury": "queue bury emails q5J",
 	"POST /v1/queues/{queue}/extend": "queue extend emails q5J", "POST /v1/queues/{queue}/release": "queue release emails --consumer w-1",
 	"GET /v1/queues/{queue}/peek": "queue peek emails", "POST /v1/queues/{queue}/purge": "queue purge emails --yes", "GET /v1/queues/{queue}/dead": "queue dead emails",
-	"DELETE /v1/queues/{queue}/dead": "queue drop emails --all --yes", "DELETE /v1/queues/{queue}/dead/{id}": "queue drop emails 01K0C --yes",
+	"DELETE /v1/queues/{queue}/dead": "queue drop-dead emails --all --yes", "DELETE /v1/queues/{queue}/dead/{id}": "queue drop-dead emails 01K0C --yes",
 	"POST /v1/queues/{queue}/dead/redrive": "queue redrive emails --all",
 	"GET /v1/definitions":                  "export", "PUT /v1/definitions": "apply -f -",
 	"GET /v1/nodes": "nodes", "GET /v1/stats": "stats",
@@ -41,11 +41,15 @@ var withoutCommand = map[string]string{
 	"PUT /v1/topics/{topic}":    "topics are looked at and handed over by programs",
 	"DELETE /v1/topics/{topic}": "topics are looked at and handed over by programs",
 	"GET /v1/nodes":             "nodes are looked at by programs",
-	"GET /livez":                "a prober asks it, by a URL in its own settings",
-	"GET /readyz":               "a prober asks it, by a URL in its own settings",
-	"GET /healthz":              "a prober asks it, by a URL in its own settings",
-	"GET /metrics":              "Prometheus asks it, by a URL in its own settings",
-	"GET /openapi.json":         "it is for machines: `curl` shows it",
+
+	"DELETE /v1/queues/{queue}/dead":      "dead letters are removed by programs; a queue's dead_retention does it by itself",
+	"DELETE /v1/queues/{queue}/dead/{id}": "dead letters are removed by programs; a queue's dead_retention does it by itself",
+
+	"GET /livez":        "a prober asks it, by a URL in its own settings",
+	"GET /readyz":       "a prober asks it, by a URL in its own settings",
+	"GET /healthz":      "a prober asks it, by a URL in its own settings",
+	"GET /metrics":      "Prometheus asks it, by a URL in its own settings",
+	"GET /openapi.json": "it is for machines: `curl` shows it",
 }
 
 // inputs is what commands read from stdin.

@@ -83,7 +83,6 @@ func TestEveryCommandAsksTheWireAndPrintsWhatItSays(t *testing.T) {
 		{line: "queue peek emails --tenant acme --limit 5", asks: "GET /v1/queues/emails/peek?limit=5&tenant=acme", answer: "peek"},
 		{line: "queue dead emails --tenant acme --limit 1 --cursor YzI", asks: "GET /v1/queues/emails/dead?cursor=YzI&limit=1&tenant=acme", answer: "dead"},
 		{line: "queue redrive emails 01K0C", asks: "POST /v1/queues/emails/dead/redrive " + example(t, "redrive_in"), answer: "redriven"},
-		{line: "queue drop emails --all --tenant acme --yes", asks: "DELETE /v1/queues/emails/dead?tenant=acme", answer: "purged"},
 		{line: "queue purge emails --tenant acme --yes", asks: "POST /v1/queues/emails/purge " + example(t, "purge_in"), answer: "purged"},
 		{line: "queue purge emails --yes", asks: "POST /v1/queues/emails/purge {}", answer: "purged"},
 		{line: "queue tenants emails --limit 5", asks: "GET /v1/queues/emails/tenants?limit=5", answer: "tenants"},

@@ -21,6 +21,7 @@ var provedElsewhere = map[string]proof{
 	"registryReady":  {"TestACreationThatWasCutShortIsCompleted", "opening runs it"},
 	"laneCreate":     {"TestACreationThatWasCutShortIsCompleted", "opening runs it"},
 	"registryForget": {"TestALostRegistryIsNotReplacedByAnEmptyOne", "opening runs it, and only Redis can lose its registry alone"},
+	"permitPublish":  {"TestAUserWithoutChannelsPublishesWholeAndUnheard", "opening runs it, and only Redis has users"},
 	"permit":         {"TestAUserWhoMayNotRunAllOfAScriptIsRefused", "opening runs it, and only Redis has users"},
 }
 

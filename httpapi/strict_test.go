@@ -101,7 +101,7 @@ func spoiltBodies(t *testing.T, body string) (bodies []string) {
 	if err := json.Unmarshal([]byte(body), &v); err != nil {
 		t.Fatal(err)
 	}
-	for _, with := range []any{mark, mark + "\x01" + strings.Repeat("x", 2000), []any{mark}, map[string]any{mark: mark}, map[string]any{"x": mark}} {
+	for _, with := range []any{mark, "(" + mark + `\8[`, mark + "\x01" + strings.Repeat("x", 2000), []any{mark}, map[string]any{mark: mark}, map[string]any{"x": mark}} {
 		for _, bad := range spoilt(v, with) {
 			text, err := json.Marshal(bad)
 			if err != nil {

@@ -87,10 +87,14 @@ func answerHeaders(status int) map[string]*huma.Header {
 // problemResponses is an answer for every status that an error can have.
 func problemResponses() map[string]*huma.Response {
 	all := map[string]*huma.Response{}
+	examples := map[int]string{
+		http.StatusUnprocessableEntity: "problem", http.StatusPreconditionFailed: "problem_conflict",
+		http.StatusTooManyRequests: "problem_full", http.StatusServiceUnavailable: "problem_partly",
+	}
 	for _, status := range api.StatusesOfErrors() {
 		name := api.ProblemName(status)
 		all[name] = &huma.Response{
-			Description: http.StatusText(status), Headers: answerHeaders(status), Content: media(api.ProblemType, api.SchemaRef(name), ""),
+			Description: http.StatusText(status), Headers: answerHeaders(status), Content: media(api.ProblemType, api.SchemaRef(name), examples[status]),
 		}
 	}
 	return all

@@ -190,6 +190,10 @@ func (d *decoder) attribute(c *cloudEvent, name string) {
 	if d.null() {
 		return
 	}
+	if len(c.attributes) > millrace.MaxAttributes+len(contextAttributes) && !isContextAttribute(name) {
+		d.value() // there are too many already
+		return
+	}
 	text, ok := d.attributeText(name)
 	switch {
 	case d.broken != nil:
@@ -216,6 +220,11 @@ func attributeName(s string) bool {
 	return s != "" && len(s) <= millrace.MaxAttrName
 }
 
+// contextAttributes is the attributes that CloudEvents itself defines.
+var contextAttributes = [...]string{"specversion", "id", "source", "type", "datacontenttype", "dataschema", "subject", "time"}
+
+func isContextAttribute(name string) bool { return slices.Contains(contextAttributes[:], name) }
+
 // attributeText reads the value of an attribute as text: a string, or, if it is
 // an extension, true, false or an integer of 32 bits.
 func (d *decoder) attributeText(name string) (text string, ok bool) {
@@ -223,7 +232,7 @@ func (d *decoder) attributeText(name string) (text string, ok bool) {
 	if !ok {
 		return "", false
 	}
-	extension := !slices.Contains([]string{"specversion", "id", "source", "type", "datacontenttype", "dataschema", "subject", "time"}, name)
+	extension := !isContextAttribute(name)
 	switch kind := raw[0]; {
 	case kind == '"':
 		return string(unquote(raw)), true

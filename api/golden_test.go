@@ -37,7 +37,7 @@ func checkGolden(t *testing.T, name string, got []byte) {
 	}
 }
 
-func must[T any](t *testing.T) func(v T, err error) T {
+func must[T any](t testing.TB) func(v T, err error) T {
 	return func(v T, err error) T {
 		t.Helper()
 		if err != nil {

@@ -59,7 +59,7 @@ func newSite(t *testing.T, b Backend, o Options) *site {
 	if o.Metrics == nil {
 		o.Metrics = metrics.New(metrics.Options{Logger: o.Logger})
 	}
-	server := httptest.NewServer(Handler(b, o))
+	server := httptest.NewServer(held(t, Handler(b, o)))
 	t.Cleanup(server.Close)
 	return &site{t: t, url: server.URL, client: server.Client(), header: http.Header{}}
 }

@@ -105,7 +105,8 @@ func (rt *route) locate(c *call, argument string) string {
 // eventLocation is where an event of a publish stands: a body of one event is
 // the event itself.
 func (c *call) eventLocation(argument string) string {
-	if body := bytes.TrimSpace(c.body); len(body) > 0 && body[0] == '{' {
+	form, _ := api.PublishFormOf(c.Header)
+	if body := bytes.TrimSpace(c.body); form == api.BinaryForm || (len(body) > 0 && body[0] == '{') {
 		_, field, _ := strings.Cut(argument, "]")
 		return "body" + field
 	}

@@ -22,6 +22,7 @@ type route struct {
 	query    []string
 	anyQuery bool // whoever asks may add parameters, to get past a cache
 	body     bool
+	takes    func(http.Header) error // refuses a body by its headers; nil if the body is plain JSON
 	handle   func(*server, *call) (answer, error)
 }
 
@@ -36,7 +37,7 @@ func page() []string { return []string{"limit", "cursor"} }
 // eventRoutes are about events and topics.
 func eventRoutes() []route {
 	return []route{
-		{method: "POST", path: "/v1/topics/{topic}/events", scope: scopePublish, noun: "topic", does: "Publish one event or an array of events", body: true, handle: (*server).publish},
+		{method: "POST", path: "/v1/topics/{topic}/events", scope: scopePublish, noun: "topic", does: "Publish one event or an array of events", body: true, takes: takesEvents, handle: (*server).publish},
 		{method: "GET", path: "/v1/events/{id}", scope: scopePublish, noun: "event", does: "Show an event that is not due yet", query: []string{"tenant"}, handle: (*server).event},
 		{method: "DELETE", path: "/v1/events/{id}", scope: scopePublish, noun: "event", does: "Take an event back that is not due yet", query: []string{"tenant"}, handle: (*server).cancelEvent},
 		{method: "GET", path: "/v1/route", scope: scopeManage, noun: "event", does: "Say which sinks an event would reach now", query: []string{"tenant", "topic", "type"}, handle: (*server).route},
@@ -108,14 +109,10 @@ func houseRoutes() []route {
 // mount registers every route, and what becomes of requests that have none.
 func (s *server) mount(version string) {
 	s.mux = http.NewServeMux()
-	doc := huma.NewAPI(huma.Config{OpenAPI: &huma.OpenAPI{
-		OpenAPI: "3.1.0", Info: &huma.Info{Title: "Millrace", Version: version},
-		Components: &huma.Components{SecuritySchemes: map[string]*huma.SecurityScheme{
-			"bearer": {Type: "http", Scheme: "bearer"}, "basic": {Type: "http", Scheme: "basic"},
-		}},
-	}}, humago.NewAdapter(s.mux, ""))
+	doc := huma.NewAPI(huma.Config{OpenAPI: newDocument(version)}, humago.NewAdapter(s.mux, ""))
+	described := descriptions()
 	for _, rt := range s.routes {
-		op := rt.operation()
+		op := rt.operation(described[rt.method+" "+rt.path])
 		doc.OpenAPI().AddOperation(op)
 		step, name := s.handle(&rt), rt.method+" "+rt.path
 		doc.Adapter().Handle(op, func(ctx huma.Context) {
@@ -164,60 +161,18 @@ func (s *server) methodsOf(path string) (methods []string) {
 	return methods
 }
 
+// isPlace reports whether a part of a path is no value but a place: this one, or the one above.
+func isPlace(part string) bool { return part == "" || part == "." || part == ".." }
+
 func (rt *route) fits(path string) bool {
 	want, got := strings.Split(rt.path, "/"), strings.Split(path, "/")
 	if len(want) != len(got) {
 		return false
 	}
 	for i := range want {
-		if want[i] != got[i] && (!strings.HasPrefix(want[i], "{") || got[i] == "") {
+		if want[i] != got[i] && (!strings.HasPrefix(want[i], "{") || isPlace(got[i])) {
 			return false
 		}
 	}
 	return true
-}
-
-// operation is how the API's description shows a route.
-func (rt *route) operation() *huma.Operation {
-	op := &huma.Operation{
-		OperationID: rt.operationID(), Method: rt.method, Path: rt.path, Summary: rt.does, Tags: []string{rt.noun},
-		Responses: map[string]*huma.Response{
-			"default": {Description: "A problem", Content: map[string]*huma.MediaType{"application/problem+json": {}}},
-		},
-		Extensions: map[string]any{"x-scope": string(rt.scope)},
-	}
-	for _, part := range strings.Split(rt.path, "/") {
-		if name, found := strings.CutPrefix(part, "{"); found {
-			op.Parameters = append(op.Parameters, parameter(strings.TrimSuffix(name, "}"), "path"))
-		}
-	}
-	for _, name := range rt.query {
-		op.Parameters = append(op.Parameters, parameter(name, "query"))
-	}
-	if rt.body {
-		op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {}}}
-	}
-	if rt.scope != scopeNone {
-		op.Security = []map[string][]string{{"bearer": {}}, {"basic": {}}}
-	}
-	return op
-}
-
-func parameter(name, in string) *huma.Param {
-	return &huma.Param{Name: name, In: in, Required: in == "path", Schema: &huma.Schema{Type: huma.TypeString}}
-}
-
-// operationID names an operation after its method and the fixed parts of its path.
-func (rt *route) operationID() string {
-	id := strings.ToLower(rt.method)
-	for _, part := range strings.Split(strings.TrimPrefix(rt.path, "/v1"), "/") {
-		switch {
-		case part == "":
-		case strings.HasPrefix(part, "{"):
-			id += "-one"
-		default:
-			id += "-" + part
-		}
-	}
-	return id
 }

@@ -66,6 +66,7 @@ func takeCommits(waiting []*commitRequest) int {
 // commit sends one gathered call and hands out its outcomes.
 func (e *Engine) commit(ctx context.Context, lane int, batch []*commitRequest) {
 	p := newCommitArgs()
+	p.channels.publishing = e.publishing
 	for _, r := range batch {
 		p.request(&r.ask)
 	}

@@ -22,6 +22,7 @@ type commitArgs struct {
 	nRequests, nEvents, nDigests uint32
 	scratch                      []byte
 	used                         map[uint32]bool
+	channels                     channels
 }
 
 // table numbers names from 1 in the order they come.
@@ -32,7 +33,7 @@ type table struct {
 
 func newCommitArgs() *commitArgs {
 	p := &commitArgs{used: map[uint32]bool{}}
-	for _, t := range []*table{&p.queues, &p.facets, &p.keys, &p.topics, &p.classes} {
+	for _, t := range []*table{&p.queues, &p.facets, &p.keys, &p.topics, &p.classes, &p.channels.names} {
 		t.index = map[string]uint32{}
 	}
 	return p
@@ -91,11 +92,8 @@ func (p *commitArgs) event(ev *millrace.CommitEvent) {
 	}
 	p.nEvents++
 	p.extra(ev)
-	body := ""
-	if len(ev.Queues) > 0 || ev.Delay > 0 {
-		body = rueidis.BinaryString(ev.Body)
-	}
-	p.bodies = append(p.bodies, body)
+	p.bodies = append(p.bodies, rueidis.BinaryString(ev.Body)) // also of one that goes nowhere: somebody may watch
+	p.channel(ev)
 }
 
 // extra tells what few events have: a delay and the id to find them by, or the name
@@ -162,5 +160,5 @@ func (p *commitArgs) args(head []string) []string {
 	for _, packed := range [][]byte{p.queueOf, p.classFacets, p.requests, p.events, p.digests, p.extras} {
 		list = append(list, rueidis.BinaryString(packed))
 	}
-	return append(list, p.bodies...)
+	return p.appendChannels(append(list, p.bodies...))
 }

@@ -39,6 +39,7 @@ type Options struct {
 
 	Version     string        // of the program, for the API's description
 	BodyTimeout time.Duration // how long a request's body may take to arrive; 15 s if 0
+	BeatEvery   time.Duration // how often a stream of live events says that it stands; 15 s if 0
 	Logger      *slog.Logger  // slog.Default() if nil
 }
 
@@ -46,7 +47,10 @@ type Options struct {
 // starts nothing and has nothing to close.
 func Handler(b Backend, o Options) http.Handler {
 	s := &server{
-		backend: b, door: newDoor(o.RootToken), bodyTimeout: o.BodyTimeout, log: o.Logger,
+		backend: b, door: newDoor(o.RootToken), bodyTimeout: o.BodyTimeout, beatEvery: o.BeatEvery, log: o.Logger,
+	}
+	if s.beatEvery == 0 {
+		s.beatEvery = beatEvery
 	}
 	if s.bodyTimeout == 0 {
 		s.bodyTimeout = 15 * time.Second
@@ -65,6 +69,7 @@ type server struct {
 	backend     Backend
 	door        door
 	bodyTimeout time.Duration
+	beatEvery   time.Duration // of streams
 	log         *slog.Logger
 	mux         *http.ServeMux
 	openAPI     []byte
@@ -89,6 +94,9 @@ type answer struct {
 	body     []byte
 	location string
 	allow    string
+
+	kind   string                    // the body's content type; application/json if empty
+	stream func(http.ResponseWriter) // sends a body without an end, in place of body
 }
 
 // ok answers 200 with a body.

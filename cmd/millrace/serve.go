@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,7 +23,7 @@ import (
 // serveSettings are the flags of serve.
 type serveSettings struct {
 	listen, store, namespace, sync string
-	rootTokenFile                  string
+	rootTokenFile, redisPublish    string
 	tlsCert, tlsKey                string
 	logLevel                       string
 	lanes, waitReplicas            int
@@ -61,6 +62,8 @@ func newServe() *cobra.Command {
 	f.StringVar(&s.rootTokenFile, "root-token-file", "", "file that holds the root token")
 	f.StringVar(&s.sync, "sync", "always", "always: answers wait for the disk; interval: the disk follows within 100 ms")
 	f.IntVar(&s.waitReplicas, "wait-replicas", 0, "Redis replicas that must have a commit before it is answered")
+	f.StringVar(&s.redisPublish, "redis-publish", "auto", "Redis: PUBLISH each event for any client: true, false, or auto (not on a Cluster)")
+	f.Lookup("redis-publish").NoOptDefVal = "true"
 	f.StringVar(&s.tlsCert, "tls-cert", "", "certificate file, for HTTPS")
 	f.StringVar(&s.tlsKey, "tls-key", "", "key file of the certificate")
 	f.DurationVar(&s.drain, "drain", 25*time.Second, "how long requests may take to finish after SIGTERM")
@@ -84,6 +87,9 @@ func (s *serveSettings) complete() error {
 	if s.waitReplicas < 0 {
 		add("--wait-replicas must not be negative")
 	}
+	if _, err := s.publishes(); err != nil {
+		faults = append(faults, err)
+	}
 	if (s.tlsCert == "") != (s.tlsKey == "") {
 		add("--tls-cert and --tls-key go together")
 	}
@@ -101,6 +107,18 @@ func (s *serveSettings) complete() error {
 		add("--listen must be a loopback address without a root token: set MILLRACE_ROOT_TOKEN or --root-token-file")
 	}
 	return errors.Join(faults...)
+}
+
+// publishes reads --redis-publish; nil leaves it to the engine.
+func (s *serveSettings) publishes() (*bool, error) {
+	if s.redisPublish == "auto" {
+		return nil, nil
+	}
+	on, err := strconv.ParseBool(s.redisPublish)
+	if err != nil {
+		return nil, errors.New("--redis-publish must be true, false or auto")
+	}
+	return &on, nil
 }
 
 func (s *serveSettings) readToken() error {
@@ -164,6 +182,7 @@ func (s *serveSettings) brokerOptions(log *slog.Logger) broker.Options {
 	o := broker.Options{Roles: s.roles, Version: version, Logger: log, Engine: millrace.EngineOptions{
 		Lanes: s.lanes, Namespace: s.namespace, WaitReplicas: s.waitReplicas, Logger: log,
 	}}
+	o.Engine.RedisPublish, _ = s.publishes() // complete has checked it
 	if s.sync == "interval" {
 		o.Engine.SyncInterval = syncInterval
 	}

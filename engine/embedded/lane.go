@@ -37,9 +37,9 @@ type group struct {
 	key, val []byte // for building a record; the batch copies it
 	hints    []millrace.Hint
 	live     []millrace.LiveEvent // stamped in it, while somebody watches
-	fat      []*facet   // whose tails can be trimmed once this is applied
-	gone     []goneFrom // settled messages that the disk still has
-	lastSeq  uint64     // the highest seq stamped in it
+	fat      []*facet             // whose tails can be trimmed once this is applied
+	gone     []goneFrom           // settled messages that the disk still has
+	lastSeq  uint64               // the highest seq stamped in it
 	done     chan struct{}
 }
 

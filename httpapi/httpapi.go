@@ -47,7 +47,7 @@ type Options struct {
 // starts nothing and has nothing to close.
 func Handler(b Backend, o Options) http.Handler {
 	s := &server{
-		backend: b, door: newDoor(o.RootToken), bodyTimeout: o.BodyTimeout, beatEvery: o.BeatEvery, log: o.Logger,
+		backend: b, door: newDoor(o.RootToken), bodyTimeout: o.BodyTimeout, beatEvery: o.BeatEvery, frameWithin: frameWithin, log: o.Logger,
 	}
 	if s.beatEvery == 0 {
 		s.beatEvery = beatEvery
@@ -70,6 +70,7 @@ type server struct {
 	door        door
 	bodyTimeout time.Duration
 	beatEvery   time.Duration // of streams
+	frameWithin time.Duration // how long the reader of a stream may take for a frame
 	log         *slog.Logger
 	mux         *http.ServeMux
 	openAPI     []byte

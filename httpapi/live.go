@@ -41,7 +41,7 @@ func (s *server) watch(c *call) (answer, error) {
 
 // frames sends what goes by until the sequence ends or the caller does not read.
 func (s *server) frames(ctx context.Context, cancel func(), w http.ResponseWriter, items iter.Seq2[millrace.LiveItem, error]) {
-	t := &stream{w: w, control: http.NewResponseController(w), fail: cancel}
+	t := &stream{w: w, control: http.NewResponseController(w), within: s.frameWithin, fail: cancel}
 	defer t.end()
 	var beats sync.WaitGroup
 	beats.Go(func() { s.beat(ctx, t) })
@@ -77,6 +77,7 @@ func (s *server) beat(ctx context.Context, t *stream) {
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
+	within  time.Duration
 	fail    func()
 
 	mu     sync.Mutex
@@ -90,7 +91,7 @@ func (t *stream) send(text []byte) {
 	if t.failed {
 		return
 	}
-	_ = t.control.SetWriteDeadline(time.Now().Add(frameWithin)) // a server that cannot has its own timeouts
+	_ = t.control.SetWriteDeadline(time.Now().Add(t.within)) // a server that cannot has its own timeouts
 	_, err := t.w.Write(text)
 	if err == nil {
 		err = t.control.Flush()

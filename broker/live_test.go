@@ -128,7 +128,7 @@ func TestTheEngineIsWatchedWhileSomebodyReads(t *testing.T) {
 	var seqs []iter.Seq2[millrace.LiveItem, error]
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
+		t.Cleanup(cancel)
 		seq, err := b.Live(ctx, millrace.LiveFilter{})
 		if err != nil {
 			t.Fatal(err)

@@ -85,7 +85,7 @@ func (s *liveStream) open(ctx context.Context, c *Client, k *call) error {
 	if err != nil {
 		return err
 	}
-	res, err := c.http.Do(req)
+	res, err := c.http.Do(req) //nolint:bodyclose // closed by close
 	if err != nil {
 		return connectionError(ctx, k, err)
 	}

@@ -30,7 +30,7 @@ func (s *site) watch(query string) *watching {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	res, err := s.client.Do(req)
+	res, err := s.client.Do(req) //nolint:bodyclose // closed with the test
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestAReaderThatDoesNotReadDoesNotHoldTheServer(t *testing.T) {
 	}
 	s := &site{t: t, url: server.URL, client: server.Client(), header: http.Header{}}
 	large := `{"type":"created","data":"` + strings.Repeat("x", 200<<10) + `"}`
-	for i := 0; i < 400; i++ {
+	for range 400 {
 		s.want(200, "POST", events, large)
 		select {
 		case <-ended:

@@ -102,7 +102,7 @@ func (r *remote) printLive(items iter.Seq2[millrace.LiveItem, error], stdout, st
 // liveLine is an event on one line.
 func (r *remote) liveLine(e *millrace.Event) string {
 	if r.json {
-		return string(compact(api.AppendEvent(nil, e)))
+		return string(oneLine(api.AppendEvent(nil, e)))
 	}
 	key := "-"
 	if e.Key != "" {
@@ -111,8 +111,8 @@ func (r *remote) liveLine(e *millrace.Event) string {
 	return e.RecordedAt.Local().Format("15:04:05.000") + "  " + e.Address() + "  " + key + "  " + shown(e.ID) + "  " + preview(*e)
 }
 
-// compact takes line breaks out of a JSON document, which has none within its texts.
-func compact(text []byte) []byte {
+// oneLine takes line breaks out of a JSON document, which has none within its texts.
+func oneLine(text []byte) []byte {
 	for i, c := range text {
 		if c == '\n' || c == '\r' {
 			text[i] = ' '

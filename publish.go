@@ -30,7 +30,6 @@ type CommitEvent struct {
 	Remembered bool   // Digest counts; an id that nobody gave is not remembered
 	Tenant     string
 	Topic      string
-	Type       string // for whoever listens to the address; empty: it has none
 	Key        string
 	Body       []byte   // from AppendEvent; the engine may keep it, so it must not change
 	Queues     []string // uids of the queues that take it

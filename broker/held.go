@@ -74,7 +74,7 @@ func (b *Broker) deliverHeld(ctx context.Context, lane int, held []millrace.Held
 		}
 		all[i] = i
 		p.places = append(p.places, addressOf(&e))
-		p.events = append(p.events, millrace.CommitEvent{Tenant: e.Tenant, Topic: e.Topic, Type: e.Type, Key: e.Key, Body: h.Body, From: h.Name})
+		p.events = append(p.events, millrace.CommitEvent{Tenant: e.Tenant, Topic: e.Topic, Key: e.Key, Body: h.Body, From: h.Name})
 	}
 	b.commitLane(ctx, p, lane, all)
 	if p.failed() == 0 || ctx.Err() != nil {

@@ -106,7 +106,7 @@ func (b *Broker) acceptOne(p *publication, i int, given *millrace.Event, now tim
 		lane = millrace.LaneOf(millrace.Hash(e.Tenant, e.ID), b.identity.Lanes)
 	}
 	c := &p.events[i]
-	c.Tenant, c.Topic, c.Type, c.Key, c.Remembered = e.Tenant, e.Topic, e.Type, e.Key, remembered
+	c.Tenant, c.Topic, c.Key, c.Remembered = e.Tenant, e.Topic, e.Key, remembered
 	c.ID, c.Delay = e.ID, delayOf(&e, now)
 	if remembered {
 		c.Digest = millrace.DigestOf(&e)

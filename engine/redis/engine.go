@@ -48,7 +48,7 @@ type Engine struct {
 	watching watch
 	showing  watch // of live events
 
-	publishing publishing // of events for any client
+	publishing []string // the last arguments of a publish, if events are published for any client
 }
 
 var _ millrace.Engine = (*Engine)(nil)

@@ -23,7 +23,7 @@ import (
 )
 
 // listen is a client of the server that knows nothing of Millrace. It stands when it returns.
-func listen(t *testing.T, addr string, subscribe func(rueidis.Builder) rueidis.Completed) <-chan rueidis.PubSubMessage {
+func listen(t testing.TB, addr string, subscribe func(rueidis.Builder) rueidis.Completed) <-chan rueidis.PubSubMessage {
 	t.Helper()
 	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true})
 	if err != nil {

@@ -66,7 +66,6 @@ func takeCommits(waiting []*commitRequest) int {
 // commit sends one gathered call and hands out its outcomes.
 func (e *Engine) commit(ctx context.Context, lane int, batch []*commitRequest) {
 	p := newCommitArgs()
-	p.channels.publishing = e.publishing
 	for _, r := range batch {
 		p.request(&r.ask)
 	}
@@ -74,7 +73,7 @@ func (e *Engine) commit(ctx context.Context, lane int, batch []*commitRequest) {
 		e.identity.StoreID, millis(batch[0].ask.Now), span(e.options.DedupeWindow), span(keyWindow),
 		strconv.Itoa(len(e.own)), strconv.Itoa(lane),
 	}
-	reply, err := e.run(ctx, &e.scripts.publish, e.own[lane], p.args(head)...)
+	reply, err := e.run(ctx, &e.scripts.publish, e.own[lane], append(p.args(head), e.publishing...)...)
 	if err != nil {
 		fail(batch, err)
 		return

@@ -22,7 +22,6 @@ type commitArgs struct {
 	nRequests, nEvents, nDigests uint32
 	scratch                      []byte
 	used                         map[uint32]bool
-	channels                     channels
 }
 
 // table numbers names from 1 in the order they come.
@@ -33,7 +32,7 @@ type table struct {
 
 func newCommitArgs() *commitArgs {
 	p := &commitArgs{used: map[uint32]bool{}}
-	for _, t := range []*table{&p.queues, &p.facets, &p.keys, &p.topics, &p.classes, &p.channels.names} {
+	for _, t := range []*table{&p.queues, &p.facets, &p.keys, &p.topics, &p.classes} {
 		t.index = map[string]uint32{}
 	}
 	return p
@@ -93,7 +92,6 @@ func (p *commitArgs) event(ev *millrace.CommitEvent) {
 	p.nEvents++
 	p.extra(ev)
 	p.bodies = append(p.bodies, rueidis.BinaryString(ev.Body)) // also of one that goes nowhere: somebody may watch
-	p.channel(ev)
 }
 
 // extra tells what few events have: a delay and the id to find them by, or the name
@@ -160,5 +158,5 @@ func (p *commitArgs) args(head []string) []string {
 	for _, packed := range [][]byte{p.queueOf, p.classFacets, p.requests, p.events, p.digests, p.extras} {
 		list = append(list, rueidis.BinaryString(packed))
 	}
-	return p.appendChannels(append(list, p.bodies...))
+	return append(list, p.bodies...)
 }

@@ -1,5 +1,7 @@
 -- An event as every reader sees it, in JSON, from its stored form and its stamps.
--- wired(body, seq, prev) returns the text. It raises an error for a body it cannot read.
+-- wired(body, seq, prev, prefix, wanted) returns the channel of its address and the
+-- text, or nothing unless wanted is true or has the channel. It raises an error for
+-- a body it cannot read.
 local wired
 do
   local byte, sub, rshift, band = string.byte, string.sub, bit.rshift, bit.band
@@ -70,7 +72,8 @@ do
     return '{' .. table.concat(list, ',') .. '}', at
   end
 
-  function wired(s, seq, prev)
+  function wired(s, seq, prev, prefix, wanted)
+    assert(byte(s) == 1)
     local id, topic, kind, tenant, key, content, attrs
     local time, at = number(s, 2)
     time = time % 2 == 0 and time / 2 or -(time + 1) / 2
@@ -78,12 +81,14 @@ do
     topic, at = text(s, at)
     kind, at = text(s, at)
     tenant, at = text(s, at)
+    local channel = prefix .. tenant .. ':' .. topic .. ':' .. kind
+    if wanted ~= true and not wanted[channel] then return end
     key, at = text(s, at)
     content, at = text(s, at)
     attrs, at = attributes(s, at)
     local data = at <= #s and sub(s, at) or ''
     local json = isJSON(content)
-    return '{"id":' .. quote(id) .. ',"topic":' .. quote(topic) .. ',"type":' .. quote(kind) .. ',"tenant":' .. quote(tenant)
+    return channel, '{"id":' .. quote(id) .. ',"topic":' .. quote(topic) .. ',"type":' .. quote(kind) .. ',"tenant":' .. quote(tenant)
       .. (key ~= '' and ',"key":' .. quote(key) or '') .. ',"time":' .. moment(time) .. ',"recorded_at":' .. moment(now)
       .. ',"content_type":' .. quote(content == '' and 'application/json' or content)
       .. (json and ',"data":' .. (data == '' and 'null' or data) or ',"data_base64":"' .. base64(data) .. '"')

@@ -1,31 +1,35 @@
 -- The part of a publish that shows events as they go by, to nodes that watch the lane
 -- and to whoever listens to an event's address. Nobody there: show is nil, and it costs nothing.
 -- ARGV  after the bodies, unless events are not to be published at all:
---       1 whether to publish to channels that nobody seems to listen to, for on a Cluster
---         it may be elsewhere  2 channel of each event  3… channels
+--       1 whether to publish without asking who listens: on a Cluster they may be elsewhere
+--       2 what the channels begin with
 local show, tell
 do
-  local first, shown, most = body0 + nE, {}, 65536
-  local watched, listened = m[14] == '1', false -- to all channels, or to those that are true in it
+  local always, prefix = ARGV[body0 + nE + 1], ARGV[body0 + nE + 2]
+  local shown, most = {}, 65536
+  local watched, listened = m[14] == '1', always == '1' -- to all channels, or to those that are true in it
+  local asked = tonumber(m[15]) or 0 -- when nobody listened to one of the channels
 
-  -- Patterns may match any channel. A user who may not ask hears nothing.
+  -- A pattern may match any channel. Channels are all gone through to find ours, and
+  -- others may have many: when nobody listens, that is good for 100 ms. A user who may
+  -- not ask hears nothing.
   local function ask()
     local patterns = redis.pcall('PUBSUB', 'NUMPAT')
     if type(patterns) ~= 'number' then return false end
     if patterns > 0 then return true end
-    local found = false
-    for i = first + 3, #ARGV, 1000 do
-      local counts = redis.pcall('PUBSUB', 'NUMSUB', unpack(ARGV, i, math.min(i + 999, #ARGV)))
-      for j = 2, #counts, 2 do
-        if counts[j] > 0 then
-          found = found or {}
-          found[i - first - 3 + j / 2] = true
-        end
-      end
+    if now - asked < 100 then return false end
+    local found, channels = false, redis.pcall('PUBSUB', 'CHANNELS', prefix .. '*')
+    for i = 1, #channels do
+      found = found or {}
+      found[channels[i]] = true
+    end
+    if not found then
+      asked = now
+      tell = function() call('HSET', T, 'asked', str(now)) end
     end
     return found
   end
-  if ARGV[first + 1] then listened = ARGV[first + 1] == '1' or ask() end
+  if always == '0' then listened = ask() end
 
   -- A lane that nobody watches any more is marked so.
   local function send(parts)
@@ -55,17 +59,16 @@ do
   local function toListeners()
     for i = 1, #shown do
       local x = shown[i]
-      local channel = struct.unpack('<I4', ARGV[first + 2], 4 * x[1] - 3)
-      if channel > 0 and (listened == true or listened[channel]) then
-        local read, json = pcall(wired, ARGV[body0 + x[1]], x[2], x[3])
-        if read then redis.pcall('PUBLISH', ARGV[first + 2 + channel], json) end
-      end
+      local read, channel, json = pcall(wired, ARGV[body0 + x[1]], x[2], x[3], prefix, listened)
+      if read and channel then redis.pcall('PUBLISH', channel, json) end
     end
   end
 
   if watched or listened then
+    local note = tell
     function show(e, seq, prev) shown[#shown + 1] = {e, seq, prev} end
     function tell()
+      if note then note() end
       if watched and #shown > 0 then toWatchers() end
       if listened then toListeners() end
     end

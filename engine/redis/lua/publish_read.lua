@@ -8,7 +8,7 @@
 -- version that refuses it or the uid of the queue that is full, and what is not plain:
 -- event, its prev; or the negative event and the first stamp of its digest, H and the
 -- time it is held until, or G if the held event is gone.
-local m = lane('n', 'v', 'published', 'duplicates', 'unrouted', 'dedupe', 'keying', 'longs', 'dropped', 'live')
+local m = lane('n', 'v', 'published', 'duplicates', 'unrouted', 'dedupe', 'keying', 'longs', 'dropped', 'live', 'asked')
 if not m then return 'lane_missing' end
 local window, keyWindow, lanes, own = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local version, published, duplicates, unrouted = tonumber(m[6]) or 0, tonumber(m[7]) or 0, tonumber(m[8]) or 0, tonumber(m[9]) or 0

@@ -4,7 +4,7 @@
 -- a body it cannot read.
 local wired
 do
-  local byte, sub, rshift, band = string.byte, string.sub, bit.rshift, bit.band
+  local byte, sub = string.byte, string.sub
 
   local function number(s, at)
     local value, scale, c = 0, 1, 0
@@ -38,18 +38,25 @@ do
       floor(rest / 3600000), floor(rest / 60000) % 60, floor(rest / 1000) % 60, rest % 1000)
   end
 
+  -- Two letters for 12 bits at a time; those in use are kept, for making texts is dear.
   local letters = {byte('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/', 1, 64)}
+  local pairs12 = setmetatable({}, {__index = function(known, x)
+    known[x] = string.char(letters[floor(x / 64) + 1], letters[x % 64 + 1])
+    return known[x]
+  end})
   local function base64(s)
-    local out, whole = {}, #s - #s % 3
+    local out, n, whole = {}, 0, #s - #s % 3
     for i = 1, whole, 3 do
       local a, b, c = byte(s, i, i + 2)
-      out[#out + 1] = string.char(letters[rshift(a, 2) + 1], letters[band(a, 3) * 16 + rshift(b, 4) + 1],
-        letters[band(b, 15) * 4 + rshift(c, 6) + 1], letters[band(c, 63) + 1])
+      local low = b % 16
+      out[n + 1], out[n + 2] = pairs12[a * 16 + (b - low) / 16], pairs12[low * 256 + c]
+      n = n + 2
     end
     if whole < #s then
       local a, b = byte(s, whole + 1, whole + 2)
-      out[#out + 1] = string.char(letters[rshift(a, 2) + 1], letters[band(a, 3) * 16 + rshift(b or 0, 4) + 1],
-        b and letters[band(b, 15) * 4 + 1] or 61, 61)
+      local low = (b or 0) % 16
+      out[n + 1] = pairs12[a * 16 + ((b or 0) - low) / 16]
+      out[n + 2] = b and sub(pairs12[low * 256], 1, 1) .. '=' or '=='
     end
     return table.concat(out)
   end

@@ -47,6 +47,8 @@ type Backbone interface {
 
 	// Nodes lists the processes that have joined the store.
 	Nodes(ctx context.Context) ([]Node, error)
+
+	Live
 }
 
 // QueueService is what a program does with queues. A name that is not a queue is CodeNotFound.

@@ -30,6 +30,7 @@ type Engine interface {
 	Queues
 	Topics
 	Nodes
+	Lives
 }
 
 // Store is the part of an engine that is about the store itself.
@@ -112,6 +113,7 @@ type EngineOptions struct {
 	SyncInterval time.Duration // embedded: fsync in intervals instead of before each answer
 	Reserve      int64         // embedded: bytes of free space below which publish is refused; 512 MiB if 0, none if negative
 	WaitReplicas int           // Redis: replicas that must have each commit before it is answered
+	RedisPublish *bool         // Redis: PUBLISH each event for any client of the server; if nil, unless it is a Cluster
 	Logger       *slog.Logger  // slog.Default() if nil
 }
 

@@ -56,6 +56,7 @@ type Broker struct {
 	reaper   *reaper
 	sweeper  *sweeper
 	herald   *herald
+	gallery  *gallery
 	observer Observer
 	tracer   tracing.Tracer
 
@@ -98,6 +99,7 @@ func New(ctx context.Context, e millrace.Engine, o Options) (*Broker, error) {
 	b.reaper.held, b.reaper.left = b.deliverHeld, b.logExits
 	b.sweeper = newSweeper(e, b.identity.Lanes, b.log)
 	b.herald = newHerald(e, b.node, b.log)
+	b.gallery = newGallery(e, b.log)
 	return b, b.start(ctx)
 }
 
@@ -130,6 +132,7 @@ func (b *Broker) start(ctx context.Context) error {
 	b.agents.Go(func() { b.registry.run(run) })
 	b.agents.Go(func() { b.herald.run(run, b.reaper.setMembers) })
 	b.agents.Go(func() { b.waiting.run(run) })
+	b.agents.Go(func() { b.gallery.run(run) })
 	if b.has(RoleMonitor) {
 		b.agents.Go(func() { b.reaper.run(run) })
 		b.agents.Go(func() { b.sweeper.run(run) })
@@ -184,10 +187,11 @@ func (b *Broker) close(ctx context.Context) error {
 }
 
 // Drain makes Ready fail and refuses what comes from now on with CodeDraining;
-// waiting leases answer empty. Close still has to be called.
+// waiting leases answer empty and live readers end. Close still has to be called.
 func (b *Broker) Drain() {
 	b.gate.close()
 	b.waiting.close()
+	b.gallery.close()
 }
 
 // Ready reports whether the broker takes requests and its store answers.

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"iter"
 	"sync"
 	"time"
 
@@ -52,6 +53,23 @@ var (
 	}
 	storedResult = millrace.SettleResult{Settled: 1, Lost: []string{"q6K"}, Dead: 1}
 )
+
+func (s *scripted) Live(ctx context.Context, f millrace.LiveFilter) (iter.Seq2[millrace.LiveItem, error], error) {
+	if err := s.note("live %+v", f); err != nil {
+		return nil, err
+	}
+	return func(yield func(millrace.LiveItem, error) bool) {
+		if yield(millrace.LiveItem{Event: storedEvent}, nil) && yield(millrace.LiveItem{Missed: 12}, nil) && yield(millrace.LiveItem{Event: brokenLines}, nil) {
+			yield(millrace.LiveItem{}, millrace.Errorf(millrace.CodeUnavailable, "the watch has ended"))
+		}
+	}, nil
+}
+
+// brokenLines is an event whose data stands on several lines.
+var brokenLines = millrace.Event{
+	ID: "b", Topic: "orders", Type: "paid", Tenant: "acme", Time: moment, RecordedAt: moment,
+	ContentType: millrace.JSONContentType, Data: []byte("{\n  \"n\":\n\n 1}"), Seq: 7,
+}
 
 func (s *scripted) Durability() millrace.Durability { return millrace.Durable }
 func (s *scripted) Refused(int)                     {}

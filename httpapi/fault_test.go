@@ -52,6 +52,7 @@ func badRequests() []bad {
 		{"dots", "GET", "/v1/queues/%2e%2e", "", 422, "invalid", []string{"path.queue must not be . or .."}, nil},
 		{"settle twice", "POST", "/v1/queues/emails/ack", `{"receipts":["a","a"]}`, 422, "invalid", []string{"body.receipts[1] is given twice"}, nil},
 		{"lease", "POST", "/v1/queues/emails/lease", `{"max":1001,"wait":"2m"}`, 422, "invalid", []string{"body.max must be between 1 and 1000", "body.wait must be between 0s and 1m"}, nil},
+		{"live", "GET", "/v1/live?match=(&tenant=a:b&key=%0a", "", 422, "invalid", []string{"query.match is not a regular expression: missing closing )", "query.tenant must not contain ':'", "query.key must not contain control characters"}, nil},
 
 		{"unknown path", "GET", "/v1/nothing", "", 404, "not_found", nil, nil},
 		{"root", "GET", "/", "", 404, "not_found", nil, nil},

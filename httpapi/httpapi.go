@@ -48,6 +48,7 @@ type Options struct {
 
 	Version     string        // of the program, for the API's description
 	BodyTimeout time.Duration // how long a request's body may take to arrive; 15 s if 0
+	BeatEvery   time.Duration // how often a stream of live events says that it stands; 15 s if 0
 	Logger      *slog.Logger  // slog.Default() if nil
 
 	Metrics        Metrics              // served at /metrics and told of every request; no such path if nil
@@ -58,11 +59,14 @@ type Options struct {
 // starts nothing and has nothing to close.
 func Handler(b Backend, o Options) http.Handler {
 	s := &server{
-		backend: b, door: newDoor(o.RootToken), bodyTimeout: o.BodyTimeout, log: o.Logger, routes: routes(),
-		metrics: o.Metrics, tracer: tracing.New(o.TracerProvider),
+		backend: b, door: newDoor(o.RootToken), bodyTimeout: o.BodyTimeout, beatEvery: o.BeatEvery, frameWithin: frameWithin, log: o.Logger,
+		routes: routes(), metrics: o.Metrics, tracer: tracing.New(o.TracerProvider),
 	}
 	if o.HealthOnly {
 		s.routes = slices.DeleteFunc(s.routes, func(rt route) bool { return rt.scope != scopeNone && rt.path != "/metrics" })
+	}
+	if s.beatEvery == 0 {
+		s.beatEvery = beatEvery
 	}
 	if s.bodyTimeout == 0 {
 		s.bodyTimeout = 15 * time.Second
@@ -82,6 +86,8 @@ type server struct {
 	routes      []route
 	door        door
 	bodyTimeout time.Duration
+	beatEvery   time.Duration // of streams
+	frameWithin time.Duration // how long the reader of a stream may take for a frame
 	log         *slog.Logger
 	metrics     Metrics
 	tracer      tracing.Tracer
@@ -112,7 +118,9 @@ type answer struct {
 	body     []byte
 	location string
 	allow    string
-	kind     string // of the body, if it is not JSON
+
+	kind   string                    // the body's content type; application/json if empty
+	stream func(http.ResponseWriter) // sends a body without an end, in place of body
 }
 
 // ok answers 200 with a body.

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/api"
 	"github.com/millrace-dev/millrace/broker"
 	"github.com/millrace-dev/millrace/internal/importguard"
 	"github.com/millrace-dev/millrace/metrics"
@@ -100,7 +101,11 @@ func (s *site) ask(method, path, body string, header ...string) got {
 		s.t.Fatal(err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	text, err := io.ReadAll(res.Body)
+	var answer io.Reader = res.Body
+	if res.Header.Get("Content-Type") == api.LiveType { // it has no end
+		answer = io.LimitReader(answer, int64(len(api.LiveOpen)))
+	}
+	text, err := io.ReadAll(answer)
 	if err != nil {
 		s.t.Fatal(err)
 	}

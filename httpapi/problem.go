@@ -39,6 +39,13 @@ func send(w http.ResponseWriter, c *call, a answer, err error) int {
 	}
 	if a.status != http.StatusNoContent {
 		h.Set("Content-Type", kind)
+	}
+	if a.stream != nil {
+		w.WriteHeader(a.status)
+		a.stream(w)
+		return a.status
+	}
+	if a.status != http.StatusNoContent {
 		h.Set("Content-Length", strconv.Itoa(len(a.body)))
 	}
 	w.WriteHeader(a.status)

@@ -41,6 +41,7 @@ func eventRoutes() []route {
 		{method: "GET", path: "/v1/events/{id}", scope: scopePublish, noun: "event", does: "Show an event that is not due yet", query: []string{"tenant"}, handle: (*server).event},
 		{method: "DELETE", path: "/v1/events/{id}", scope: scopePublish, noun: "event", does: "Take an event back that is not due yet", query: []string{"tenant"}, handle: (*server).cancelEvent},
 		{method: "GET", path: "/v1/route", scope: scopeManage, noun: "event", does: "Say which sinks an event would reach now", query: []string{"tenant", "topic", "type"}, handle: (*server).route},
+		{method: "GET", path: "/v1/live", scope: scopeConsume, noun: "event", does: "Watch events go by, as server-sent events", query: []string{"match", "tenant", "key"}, handle: (*server).watch},
 
 		{method: "GET", path: "/v1/topics", scope: scopeManage, noun: "topic", does: "List topics", query: page(), handle: (*server).topics},
 		{method: "GET", path: "/v1/topics/{topic}", scope: scopeManage, noun: "topic", does: "Show a topic", handle: (*server).topic},

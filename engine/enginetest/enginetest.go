@@ -76,6 +76,7 @@ func nouns() []noun {
 		{"Inject", injectPromises()},
 		{"Topic", topicPromises()},
 		{"Node", nodePromises()},
+		{"Live", livePromises()},
 		{"Fairness", append(fairnessPromises(), sharePromises()...)},
 		{"Random", randomPromises()},
 		{"Load", loadPromises()},

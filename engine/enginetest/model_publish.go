@@ -164,6 +164,7 @@ func (m *Model) stamp(l *modelLane, e millrace.CommitEvent) millrace.Stamp {
 		l.digests[e.Digest] = modelStamp{s, l.t}
 	}
 	l.count(e)
+	m.show(l, e, s)
 	for _, uid := range e.Queues {
 		m.append(l, l.queues[uid], &modelMessage{
 			name: s.Seq, seq: s.Seq, prev: s.Prev, recorded: l.t, tenant: e.Tenant, key: e.Key, body: slices.Clone(e.Body),

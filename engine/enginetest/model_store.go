@@ -268,7 +268,7 @@ func (m *Model) Check(context.Context) error { return nil }
 func (m *Model) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.closed = true
+	m.closed, m.live = true, nil
 	return nil
 }
 

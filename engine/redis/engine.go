@@ -46,6 +46,9 @@ type Engine struct {
 	commits  []*gatherer[millrace.Commit, millrace.Committed]
 	acks     []*gatherer[millrace.Settle, millrace.Settled]
 	watching watch
+	showing  watch // of live events
+
+	publishing []string // the last arguments of a publish, if events are published for any client
 }
 
 var _ millrace.Engine = (*Engine)(nil)
@@ -73,6 +76,7 @@ func Open(ctx context.Context, url string, o millrace.EngineOptions) (*Engine, e
 		client.Close()
 		return nil, err
 	}
+	e.readPublishing(ctx)
 	e.gatherers()
 	e.readDurability(ctx)
 	return e, nil
@@ -280,6 +284,7 @@ func (e *Engine) LaneStats(ctx context.Context, lane int) (millrace.LaneStats, e
 // Close stops the engine. Calls under way fail.
 func (e *Engine) Close() error {
 	e.watching.end()
+	e.showing.end()
 	e.cancel()
 	for i := range e.commits {
 		e.commits[i].close()

@@ -39,6 +39,7 @@ type scripts struct {
 	registryCreate, registryReady, registryForget         script
 	registryDefine, registryChanges, registryRaise        script
 	laneCreate, laneApply, laneStats, laneStep, laneSweep script
+	laneWatch, permitPublish                              script
 	publish, lease, settle, extend, queueStats            script
 	release, peek, purge, inject, deadList, deadTake      script
 	tenantSet, tenantList, heldGet, heldCancel            script
@@ -69,7 +70,8 @@ func newScripts() *scripts {
 		laneStats:       reading(compose("lane_stats", allowOOM, shared)),
 		laneStep:        compose("lane_step", allowOOM, leases),
 		laneSweep:       compose("lane_sweep", allowOOM, leases),
-		publish:         compose("publish_write", denyOOM, tenants+" publish_read publish_stamp"),
+		laneWatch:       compose("lane_watch", allowOOM, shared),
+		publish:         compose("publish_write", denyOOM, tenants+" publish_read event_json publish_live publish_stamp"),
 		lease:           compose("queue_lease", allowOOM, leases+" lease_turns lease_single lease_plan"),
 		settle:          compose("queue_settle", allowOOM, leases),
 		extend:          compose("queue_extend", allowOOM, leases),
@@ -88,6 +90,7 @@ func newScripts() *scripts {
 		topicForget:     compose("topic_forget", allowOOM, shared),
 		nodeBeat:        compose("node_beat", allowOOM, shared),
 		nodeLeave:       compose("node_leave", allowOOM, shared),
+		permitPublish:   reading(compose("live_permit", allowOOM, bare)),
 		permit:          reading(compose("store_permit", allowOOM, bare)),
 	}
 }

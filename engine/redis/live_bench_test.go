@@ -10,6 +10,9 @@ import (
 	"github.com/millrace-dev/millrace/internal/redistest"
 )
 
+// liveQueue takes the events.
+const liveQueue = "00000000000000ab"
+
 // BenchmarkLive is what showing events costs the server, in µs of its processor an
 // event of 256 bytes: not at all (off), for any client when nobody listens
 // (nobody), to a node that watches (watched). They take turns on one server:
@@ -61,7 +64,7 @@ func liveEngine(b *testing.B, s *redistest.Server, namespace string, publish *bo
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = e.Close() })
-	if _, err := e.Apply(b.Context(), 0, millrace.Apply{Version: 1, Queues: []millrace.QueueSettings{{UID: benchQueue, Version: 1}}}); err != nil {
+	if _, err := e.Apply(b.Context(), 0, millrace.Apply{Version: 1, Queues: []millrace.QueueSettings{{UID: liveQueue, Version: 1}}}); err != nil {
 		b.Fatal(err)
 	}
 	return e
@@ -74,7 +77,7 @@ func publishLive(b *testing.B, e *redis.Engine, from, count int) {
 	for i := from; i < from+count; i++ {
 		ev := millrace.Event{ID: strconv.Itoa(i), Topic: "page", Type: "viewed", Tenant: "tenant-" + strconv.Itoa(i%1000), Data: []byte(strconv.Quote(string(make([]byte, 50))))}
 		c.Events = append(c.Events, millrace.CommitEvent{
-			Tenant: ev.Tenant, Topic: ev.Topic, Body: millrace.AppendEvent(nil, &ev), Queues: []string{benchQueue},
+			Tenant: ev.Tenant, Topic: ev.Topic, Body: millrace.AppendEvent(nil, &ev), Queues: []string{liveQueue},
 		})
 	}
 	if _, err := e.Publish(b.Context(), 0, c); err != nil {

@@ -98,3 +98,25 @@ func files(t *testing.T, patterns ...string) (all []string) {
 	}
 	return all
 }
+
+// Every module that this one asks for stands on the page that says why.
+func TestEveryDependencyHasAReason(t *testing.T) {
+	page := read(t, "../docs/decisions/0014-dependencies.md")
+	direct := regexp.MustCompile(`(?m)^\t(\S+) v\S+$`)
+	found := direct.FindAllStringSubmatch(read(t, "../go.mod"), -1)
+	if len(found) < 20 {
+		t.Fatalf("found only %d modules", len(found))
+	}
+	named := map[string]bool{}
+	for _, m := range found {
+		named[m[1]] = true
+		if !strings.Contains(page, "`"+m[1]+"`") {
+			t.Errorf("%s has no reason", m[1])
+		}
+	}
+	for _, m := range regexp.MustCompile("`([a-z]+\\.[a-z]+[a-z.]*/[^`]+)`").FindAllStringSubmatch(page, -1) {
+		if !named[m[1]] {
+			t.Errorf("%s is named, but not asked for", m[1])
+		}
+	}
+}

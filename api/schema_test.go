@@ -72,7 +72,7 @@ var goldenSchemas = map[string]string{
 	"redriven": "Redriven", "release_in": "Release", "released": "Released", "retry_in": "Retry", "route": "Route", "settled": "Settled", "stats": "Stats",
 	"tenant": "Tenant", "tenant_in": "TenantSettings", "tenant_in_weight": "TenantSettings", "tenants": "Tenants", "topic": "Topic", "topic_in": "TopicOwner",
 	"topic_in_free": "TopicOwner", "topics": "Topics",
-	"applied": "Applied", "definitions": "Definitions", "definitions_in": "Apply",
+	"readiness": "Readiness", "applied": "Applied", "definitions": "Definitions", "definitions_in": "Apply",
 }
 
 func TestEveryGoldenFileFitsItsSchemaAndNoOther(t *testing.T) {

@@ -36,15 +36,6 @@ var commandLines = map[string]string{
 
 // withoutCommand is the operations that have no command, and why.
 var withoutCommand = map[string]string{
-	"GET /v1/topics":            "topics are looked at and handed over by programs",
-	"GET /v1/topics/{topic}":    "topics are looked at and handed over by programs",
-	"PUT /v1/topics/{topic}":    "topics are looked at and handed over by programs",
-	"DELETE /v1/topics/{topic}": "topics are looked at and handed over by programs",
-	"GET /v1/nodes":             "nodes are looked at by programs",
-
-	"DELETE /v1/queues/{queue}/dead":      "dead letters are removed by programs; a queue's dead_retention does it by itself",
-	"DELETE /v1/queues/{queue}/dead/{id}": "dead letters are removed by programs; a queue's dead_retention does it by itself",
-
 	"GET /livez":        "a prober asks it, by a URL in its own settings",
 	"GET /readyz":       "a prober asks it, by a URL in its own settings",
 	"GET /healthz":      "a prober asks it, by a URL in its own settings",

@@ -57,7 +57,7 @@ func TestASettingComesFromTheLastOfDefaultFileEnvironmentAndFlag(t *testing.T) {
 	}{
 		"log-level": {"info", "default"}, "drain": {"1s", path}, "lanes": {4.0, "MILLRACE_LANES"}, "store": {"redis://127.0.0.1", "--store"},
 		"roles": {[]any{"web", "monitor"}, path}, "namespace": {"millrace", "default"}, "config": {path, "MILLRACE_CONFIG"},
-		"allow-callbacks-to": {[]any{"10.0.0.0/8", "127.0.0.0/8", "::1/128"}, "--allow-callbacks-to"}, "redis-publish": {true, "--redis-publish"},
+		"allow-callbacks-to": {[]any{"10.0.0.0/8", "127.0.0.0/8", "::1/128"}, "--allow-callbacks-to"}, "redis-publish": {"true", "--redis-publish"},
 	} {
 		if diff := cmp.Diff(want.value, got[name].Value); diff != "" || got[name].From != want.from {
 			t.Errorf("%s: from %s, want %s; %s", name, got[name].From, want.from, diff)
@@ -69,6 +69,7 @@ func TestEverySettingIsPrintedAndCanBeSetInEveryWay(t *testing.T) {
 	values := map[string]string{
 		"server": "http://h:1", "store": "redis://h:1", "lanes": "8", "namespace": "n", "sync": "always", "wait-replicas": "1",
 		"redis-publish": "true", "listen": "127.0.0.1:1", "roles": "web", "allow-callbacks-to": "10.0.0.0/8", "drain": "1m", "log-level": "debug", "token": "t", "root-token": "t",
+		"metrics-log": "10s", "otlp-endpoint": "http://h:4318",
 	}
 	for _, s := range settingsTable() {
 		value, known := values[s.name]
@@ -117,7 +118,7 @@ func TestEveryFaultOfTheSettingsIsInOneMessage(t *testing.T) {
 		path + ": log-level must be one value, not a list", path + ": namespace has no value", path + ": config cannot be set",
 		"MILLRACE_ROOT_TOKEN and --root-token-file both give the root token", "MILLRACE_WAIT_REPLICAS must be a whole number", "MILLRACE_TOKEN is set, but empty",
 		"--lanes must be a power of two", "--listen must be HOST:PORT", "--roles must be web, deliver or monitor", "--allow-callbacks-to must be a network",
-		"--tls-cert and --tls-key go together", "--redis-publish must be true or false", "--drain must be a duration",
+		"--tls-cert and --tls-key go together", "--redis-publish must be true, false or auto", "--drain must be a duration",
 	}
 	for _, verb := range [][]string{{"serve"}, {"config", "check"}, {"config", "print"}} {
 		code, out, errs := command(t, append(verb, args...)...)

@@ -334,6 +334,9 @@ func (a *audit) drainQueue(ctx context.Context, lane int, queue string, now time
 	if n := stats.Ready + stats.Leased + stats.Delayed; n > 0 {
 		a.wrong("queue %s counts %d messages after it was drained", queue, n)
 	}
+	if stats.Dropped > 0 && queue != purgedQueue {
+		a.wrong("queue %s has dropped %d messages in lane %d, which nobody asked for", queue, stats.Dropped, lane)
+	}
 	a.dead[queue] += stats.Dead
 	return nil
 }

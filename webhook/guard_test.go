@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -115,5 +117,17 @@ func TestPlainHTTPIsForOpenedAddressesOnly(t *testing.T) {
 	}
 	if reached.Load() == 0 {
 		t.Error("nothing arrived")
+	}
+}
+
+// The C library's resolver understands notations that Go's own does not.
+func TestTheGuardHoldsWithEitherResolver(t *testing.T) {
+	for _, resolver := range []string{"go", "cgo"} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestNoNotationOfThisMachineGetsAroundTheGuard$", "-test.v")
+		cmd.Env = append(os.Environ(), "GODEBUG=netdns="+resolver)
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "--- PASS") {
+			t.Errorf("netdns=%s: %v\n%s", resolver, err, out)
+		}
 	}
 }

@@ -59,7 +59,7 @@ type Take struct {
 // Taken is the outcome of a take.
 type Taken struct {
 	Batches []TakenBatch
-	More    bool          // a subscription in the ring has another batch
+	More    bool          // the ring is not empty
 	Due     time.Duration // until the lane's next due entry; 0 if it is overdue, negative if there is none
 }
 
@@ -203,7 +203,8 @@ type Batches interface {
 
 	// SettleBatches ends each pending batch if it is pending under its token and now is before
 	// its deadline; otherwise the item is lost and only its Log counts. A batch that
-	// was sent is gone, and its events count as sent.
+	// was sent is gone, and its events count as sent. Items of a uid that the lane does not
+	// know are lost.
 	SettleBatches(ctx context.Context, lane int, o Outcomes) (SettledBatches, error)
 
 	// ListBatches lists batches by name, after one.
@@ -213,16 +214,16 @@ type Batches interface {
 	Batch(ctx context.Context, lane int, subscription string, name uint64) (Batch, []BatchEvent, error)
 
 	// RetryBatches makes batches ready at once, whatever they waited for; a dead one's
-	// attempts begin anew. Pending ones and names that are not there are left alone. It returns
-	// how many, and how many dead ones are left.
+	// attempts begin anew. What is ready or pending and names that are not there are left alone. It
+	// returns how many, and how many dead ones are left.
 	RetryBatches(ctx context.Context, lane int, b BatchesOf) (done, left int, err error)
 
 	// DropBatch removes a batch; its events count as dropped. CodePending: it is being
 	// sent. CodeNotFound: it is not there.
 	DropBatch(ctx context.Context, lane int, subscription string, name uint64) error
 
-	// DropOldest removes up to max batches of any subscriptions, lowest name first, but
-	// none that is pending. It returns what it dropped, by subscription; nothing means
+	// DropOldest removes up to max (at most 1,000) batches of any subscriptions, lowest name
+	// first, of one name by uid, but none that is pending. It returns what it dropped, by subscription; nothing means
 	// that there is nothing to drop.
 	DropOldest(ctx context.Context, lane int, max int) ([]DroppedBatch, error)
 

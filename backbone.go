@@ -28,6 +28,9 @@ type Backbone interface {
 	// Queues is what is done with queues.
 	Queues() QueueService
 
+	// Subscriptions is what is done with subscriptions.
+	Subscriptions() SubscriptionService
+
 	// Topics is what is done with topics.
 	Topics() TopicService
 

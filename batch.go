@@ -29,6 +29,7 @@ type SubscriptionSettings struct {
 	Concurrency int             // most batches pending in the lane
 	Schedule    []time.Duration // the waits after a batch's attempts; one attempt more than waits
 	Retention   time.Duration   // after which a dead batch goes; 0 for never
+	Format      string          // a word that a batch keeps from when it is opened
 
 	Paused   bool // collects, sends nothing
 	Disabled bool // collects nothing, sends nothing, keeps what it has
@@ -69,6 +70,7 @@ type TakenBatch struct {
 	Name         uint64
 	Attempt      int // from 1
 	CreatedAt    time.Time
+	Format       string
 	Events       []BatchEvent // in the order in which they were appended
 }
 

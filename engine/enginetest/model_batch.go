@@ -35,6 +35,7 @@ type modelBatch struct {
 	token    millrace.Token
 	node     string
 	err      string
+	format   string
 }
 
 type modelEvent struct {
@@ -135,7 +136,9 @@ func (m *Model) collect(l *modelLane, uid string, name uint64, e modelEvent) {
 		m.promote(l, uid, s.current)
 	}
 	if s.current == nil {
-		s.current = &modelBatch{name: name, state: millrace.BatchEarly, created: l.t, due: l.t + whole(s.settings.Timeout)}
+		s.current = &modelBatch{
+			name: name, state: millrace.BatchEarly, created: l.t, due: l.t + whole(s.settings.Timeout), format: s.settings.Format,
+		}
 		s.batches = append(s.batches, s.current)
 	}
 	s.current.events = append(s.current.events, e)
@@ -214,7 +217,7 @@ func (m *Model) Take(_ context.Context, lane int, t millrace.Take) (millrace.Tak
 		b.state, b.attempts, b.token, b.node, b.due = millrace.BatchPending, b.attempts+1, t.Token, t.Node, l.t+whole(t.For)
 		m.admit(l, uid)
 		done.Batches = append(done.Batches, millrace.TakenBatch{
-			Subscription: uid, Name: b.name, Attempt: b.attempts, CreatedAt: at(b.created), Events: b.shown(),
+			Subscription: uid, Name: b.name, Attempt: b.attempts, CreatedAt: at(b.created), Format: b.format, Events: b.shown(),
 		})
 	}
 	done.More = len(l.subRing) > 0

@@ -223,7 +223,8 @@ type TopicService interface {
 // Topic is what is known of a topic.
 type Topic struct {
 	TopicStats
-	Publisher string // whose it is; empty for nobody's
+	Publisher     string   // whose it is; empty for nobody's
+	Subscriptions []string // that name it among their topics, by name
 }
 
 // Stats describes the store.
@@ -234,4 +235,12 @@ type Stats struct {
 	LaneStats
 	Refused int64 // publishes that this node refused since it started
 	Queues  QueueCounts
+
+	Subscriptions SubscriptionCounts
+}
+
+// SubscriptionCounts says what all subscriptions hold.
+type SubscriptionCounts struct {
+	Queued, Dead      int64 // events
+	Failing, Disabled int64 // subscriptions
 }

@@ -17,7 +17,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestTheBrokerKnowsTheWordsAndOpensEngines(t *testing.T) { importguard.Check(t, ".", "engine") }
+// The wire's form of events is what subscriptions are sent.
+func TestTheBrokerKnowsTheWordsTheWireAndOpensEngines(t *testing.T) {
+	importguard.Check(t, ".", "api", "engine", "webhook")
+}
 
 // spoiled is an engine that can be made to fail.
 type spoiled struct {

@@ -14,23 +14,8 @@ func (s Queues) Inject(ctx context.Context, name string, events ...millrace.Even
 		return 0, err
 	}
 	defer s.b.gate.leave()
-	lanes := make([][]millrace.InjectEvent, s.b.identity.Lanes)
-	for i := range events {
-		e := events[i]
-		if e.Tenant == "" {
-			e.Tenant = millrace.DefaultTenant
-		}
-		place := e.Key
-		if place == "" {
-			place = e.ID
-		}
-		lane := millrace.LaneOf(millrace.Hash(e.Tenant, place), s.b.identity.Lanes)
-		lanes[lane] = append(lanes[lane], millrace.InjectEvent{
-			Tenant: e.Tenant, Key: e.Key, Seq: e.Seq, Prev: e.Prev, RecordedAt: e.RecordedAt, Body: millrace.AppendEvent(nil, &e),
-		})
-	}
 	done := 0
-	for lane, list := range lanes {
+	for lane, list := range injectByLane(events, s.b.identity.Lanes) {
 		if len(list) == 0 {
 			continue
 		}
@@ -43,6 +28,26 @@ func (s Queues) Inject(ctx context.Context, name string, events ...millrace.Even
 		done += len(list)
 	}
 	return done, nil
+}
+
+// injectByLane sorts events into the lanes where their keys lie.
+func injectByLane(events []millrace.Event, count int) [][]millrace.InjectEvent {
+	lanes := make([][]millrace.InjectEvent, count)
+	for i := range events {
+		e := events[i]
+		if e.Tenant == "" {
+			e.Tenant = millrace.DefaultTenant
+		}
+		place := e.Key
+		if place == "" {
+			place = e.ID
+		}
+		lane := millrace.LaneOf(millrace.Hash(e.Tenant, place), count)
+		lanes[lane] = append(lanes[lane], millrace.InjectEvent{
+			Tenant: e.Tenant, Key: e.Key, Seq: e.Seq, Prev: e.Prev, RecordedAt: e.RecordedAt, Body: millrace.AppendEvent(nil, &e),
+		})
+	}
+	return lanes
 }
 
 func injectFaults(events []millrace.Event) []millrace.Fault {

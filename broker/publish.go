@@ -35,6 +35,16 @@ func (b *Broker) Publish(ctx context.Context, events ...millrace.Event) ([]millr
 	return p.results, nil
 }
 
+// publishOwn publishes an event of the store's own topic.
+func (b *Broker) publishOwn(ctx context.Context, e millrace.Event) error {
+	p, err := b.prepare([]millrace.Event{e})
+	if err != nil {
+		return err
+	}
+	p.commit(ctx, b)
+	return p.outcome()
+}
+
 // publication is one request on its way into the lanes.
 type publication struct {
 	events  []millrace.CommitEvent
@@ -48,6 +58,11 @@ func (b *Broker) accept(events []millrace.Event) (*publication, error) {
 	if err := eventFaults(events); err != nil {
 		return nil, err
 	}
+	return b.prepare(events)
+}
+
+// prepare gives events that were found good what they lack, and sorts them by lane.
+func (b *Broker) prepare(events []millrace.Event) (*publication, error) {
 	n := len(events)
 	p := &publication{
 		events:  make([]millrace.CommitEvent, n),
@@ -202,9 +217,10 @@ func (p *publication) route(h *house, indexes []int) (millrace.Commit, int) {
 	for n, i := range indexes {
 		e := &p.events[i]
 		if e.Delay == 0 {
-			e.Queues = h.router.route(p.places[i])
+			to := h.router.route(p.places[i])
+			e.Queues, e.Batches = to.queues, to.batches
 		}
-		if appends += len(e.Queues); appends > maxAppends && n > 0 {
+		if appends += len(e.Queues) + len(e.Batches); appends > maxAppends && n > 0 {
 			indexes = indexes[:n]
 			break
 		}

@@ -23,7 +23,7 @@ func TestARouteIsTheSameWithAndWithoutTheIndexAndTheCache(t *testing.T) {
 		name := fmt.Sprint(i)
 		queues[name] = testQueue(t, name, match)
 	}
-	r := newRouter(queues)
+	r := newRouter(&house{queues: queues})
 	for range 2 { // the second time from the cache
 		for _, tenant := range []string{"acme", "beta"} {
 			for _, topic := range []string{"orders", "pages", "other"} {
@@ -35,7 +35,7 @@ func TestARouteIsTheSameWithAndWithoutTheIndexAndTheCache(t *testing.T) {
 							want = append(want, name)
 						}
 					}
-					got := slices.Sorted(slices.Values(r.route(addressOf(&e))))
+					got := slices.Sorted(slices.Values(r.route(addressOf(&e)).queues))
 					slices.Sort(want)
 					if !slices.Equal(got, want) {
 						t.Errorf("%s: got %v, want %v", e.Address(), got, want)
@@ -47,7 +47,7 @@ func TestARouteIsTheSameWithAndWithoutTheIndexAndTheCache(t *testing.T) {
 }
 
 func TestTheRoutersMemoryIsBounded(t *testing.T) {
-	r := newRouter(map[string]*queue{"q": testQueue(t, "q", ":orders:")})
+	r := newRouter(&house{queues: map[string]*queue{"q": testQueue(t, "q", ":orders:")}})
 	for i := range 3 * routeCacheSize {
 		r.route(addressOf(&millrace.Event{Tenant: fmt.Sprint("t", i), Topic: "orders", Type: "x"}))
 	}
@@ -62,7 +62,7 @@ func BenchmarkRouteHot(b *testing.B) {
 		name := fmt.Sprint("q", i)
 		queues[name] = testQueue(b, name, fmt.Sprintf(":topic%d:", i))
 	}
-	r := newRouter(queues)
+	r := newRouter(&house{queues: queues})
 	e := millrace.Event{Tenant: "acme", Topic: "topic7", Type: "x"}
 	for b.Loop() {
 		r.route(addressOf(&e))

@@ -248,7 +248,7 @@ func (d *deliverer) conclude(ctx context.Context, sub *subscription, o *webhook.
 // disable stops a subscription for good, until somebody resumes it, and says so in an event.
 func (d *deliverer) disable(ctx context.Context, sub *subscription, reason string) {
 	changed := false
-	_, err := Subscriptions{d.b}.change(ctx, sub.name, func(r *subscriptionRecord) {
+	err := Subscriptions{d.b}.change(ctx, sub.name, func(r *subscriptionRecord) {
 		changed = r.State != millrace.StateDisabled
 		r.State, r.Reason = millrace.StateDisabled, reason
 	})

@@ -270,26 +270,26 @@ func (s Subscriptions) tell(ctx context.Context, sub *subscription) error {
 }
 
 // change writes a changed record over a subscription's; a change that changes nothing is told again.
-func (s Subscriptions) change(ctx context.Context, name string, change func(*subscriptionRecord)) (*subscription, error) {
+func (s Subscriptions) change(ctx context.Context, name string, change func(*subscriptionRecord)) error {
 	for range maxReroutes {
 		if _, err := s.b.registry.reload(ctx); err != nil {
-			return nil, err
+			return err
 		}
 		sub, err := s.b.registry.subscription(ctx, name)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		record := sub.record()
 		change(&record)
 		if reflect.DeepEqual(record, sub.record()) {
-			return sub, s.tell(ctx, sub)
+			return s.tell(ctx, sub)
 		}
-		changed, err := s.write(ctx, sub, record)
+		_, err = s.write(ctx, sub, record)
 		if millrace.CodeOf(err) != millrace.CodeChanged {
-			return changed, err
+			return err
 		}
 	}
-	return nil, keepsChanging()
+	return keepsChanging()
 }
 
 // Pause stops the sending; see millrace.SubscriptionService. What is disabled stays so.
@@ -311,8 +311,7 @@ func (s Subscriptions) setState(ctx context.Context, name string, change func(*s
 		return err
 	}
 	defer s.b.gate.leave()
-	_, err := s.change(ctx, name, change)
-	return err
+	return s.change(ctx, name, change)
 }
 
 // Rotate gives a subscription a new secret; see millrace.SubscriptionService.
@@ -332,7 +331,7 @@ func (s Subscriptions) Rotate(ctx context.Context, name, secret string, overlap 
 	}
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	until := now.Add(overlap)
-	_, err := s.change(ctx, name, func(r *subscriptionRecord) {
+	err := s.change(ctx, name, func(r *subscriptionRecord) {
 		secrets := []millrace.Secret{{Text: secret}}
 		for _, old := range live(r.Secrets, now) {
 			if old.Text == secret || overlap == 0 {

@@ -19,15 +19,15 @@ import (
 // readmeServer is the address that the README's commands name.
 const readmeServer = "http://127.0.0.1:7070"
 
-// block is one fenced block of the README.
+// block is one fenced block of a document.
 type block struct {
 	language, text string
 }
 
-// readme returns the README's fenced blocks, in order.
-func readme(t *testing.T) (blocks []block) {
+// fenced returns a document's fenced blocks, in order.
+func fenced(t *testing.T, file string) (blocks []block) {
 	t.Helper()
-	for _, m := range regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$").FindAllStringSubmatch(read(t, "../README.md"), -1) {
+	for _, m := range regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$").FindAllStringSubmatch(read(t, file), -1) {
 		blocks = append(blocks, block{language: m[1], text: m[2]})
 	}
 	return blocks
@@ -35,7 +35,7 @@ func readme(t *testing.T) (blocks []block) {
 
 func TestEveryCommandOfTheREADMEWorks(t *testing.T) {
 	server, ran := "", 0
-	for _, b := range readme(t) {
+	for _, b := range fenced(t, "../README.md") {
 		switch {
 		case b.language == "go":
 		case b.language != "sh":
@@ -149,7 +149,7 @@ func cleanEnvironment() (env []string) {
 }
 
 func TestTheLibraryExampleOfTheREADMERuns(t *testing.T) {
-	for _, b := range readme(t) {
+	for _, b := range fenced(t, "../README.md") {
 		if b.language != "go" {
 			continue
 		}

@@ -1,5 +1,10 @@
 // Package client talks to a Millrace server over HTTP. A Client does what a
 // broker does in-process, with the same meaning and the same errors.
+//
+// Calls that are safe to repeat are repeated while the server restarts or cannot be
+// reached (Options.RetryFor): publishing is among them, because every event gets an
+// id here before it is sent. Leasing is not. A failed call's error carries the code
+// of the server's answer; see millrace.CodeOf.
 package client
 
 import (

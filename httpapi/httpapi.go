@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +38,10 @@ type Options struct {
 	// machine and from no other site's page.
 	RootToken string
 
+	// HealthOnly serves only what needs no token, such as /readyz: for a node that
+	// does other work and takes no requests.
+	HealthOnly bool
+
 	Version     string        // of the program, for the API's description
 	BodyTimeout time.Duration // how long a request's body may take to arrive; 15 s if 0
 	Logger      *slog.Logger  // slog.Default() if nil
@@ -46,7 +51,10 @@ type Options struct {
 // starts nothing and has nothing to close.
 func Handler(b Backend, o Options) http.Handler {
 	s := &server{
-		backend: b, door: newDoor(o.RootToken), bodyTimeout: o.BodyTimeout, log: o.Logger,
+		backend: b, door: newDoor(o.RootToken), bodyTimeout: o.BodyTimeout, log: o.Logger, routes: routes(),
+	}
+	if o.HealthOnly {
+		s.routes = slices.DeleteFunc(s.routes, func(rt route) bool { return rt.scope != scopeNone })
 	}
 	if s.bodyTimeout == 0 {
 		s.bodyTimeout = 15 * time.Second
@@ -63,6 +71,7 @@ func Handler(b Backend, o Options) http.Handler {
 
 type server struct {
 	backend     Backend
+	routes      []route
 	door        door
 	bodyTimeout time.Duration
 	log         *slog.Logger

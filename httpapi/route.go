@@ -133,7 +133,7 @@ func (s *server) mount(version string) {
 			"bearer": {Type: "http", Scheme: "bearer"}, "basic": {Type: "http", Scheme: "basic"},
 		}},
 	}}, humago.NewAdapter(s.mux, ""))
-	for _, rt := range routes() {
+	for _, rt := range s.routes {
 		op := rt.operation()
 		doc.OpenAPI().AddOperation(op)
 		step := s.handle(&rt)
@@ -153,7 +153,7 @@ func (s *server) mount(version string) {
 // unknown answers a request that no route takes.
 func (s *server) unknown(w http.ResponseWriter, r *http.Request) {
 	s.serve(w, r, func(_ http.ResponseWriter, c *call) (answer, error) {
-		methods := methodsOf(c.URL.EscapedPath())
+		methods := s.methodsOf(c.URL.EscapedPath())
 		switch {
 		case len(methods) == 0:
 			return answer{}, millrace.ErrNotFound
@@ -166,8 +166,8 @@ func (s *server) unknown(w http.ResponseWriter, r *http.Request) {
 }
 
 // methodsOf is what a path can be asked for; nothing if it is not a path of ours.
-func methodsOf(path string) (methods []string) {
-	for _, rt := range routes() {
+func (s *server) methodsOf(path string) (methods []string) {
+	for _, rt := range s.routes {
 		if !rt.fits(path) {
 			continue
 		}

@@ -1,5 +1,12 @@
 // Package worker runs users' handlers over the messages of a backbone, whether
 // it is in this process (broker.Broker) or over HTTP (client.Client).
+//
+// Consume hands over one message at a time, ConsumeBatches several. Both lease
+// ahead by long polls, prolong the leases of what they hold, settle in bulk by
+// what handlers return, and drain when their context ends: handlers finish, and
+// what was not begun goes back to its queue at once. A handler may see a message
+// twice (its lease was lost, or the process died): Message.Attempt and the
+// event's id tell.
 package worker
 
 import (

@@ -125,7 +125,10 @@ func newRoot() *cobra.Command {
 	flags.StringVar(&r.server, "server", "http://127.0.0.1:7070", "address of the server")
 	flags.StringVar(&r.token, "token", "", "token for the server")
 	flags.BoolVar(&r.json, "json", false, "print JSON, for machines")
-	root.AddCommand(newServe(), newPublish(r), newEvent(r), newRoute(r), newQueue(r), newSubscription(r), newStats(r))
+	root.AddCommand(
+		newServe(), newPublish(r), newSendMany(r), newEvent(r), newRoute(r), newDemo(), newTopic(r), newQueue(r), newSubscription(r),
+		newNodes(r), newStats(r), newBench(r),
+	)
 	return root
 }
 

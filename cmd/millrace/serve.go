@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -143,7 +144,7 @@ func (s *serveSettings) serve(ctx context.Context, stdout, stderr io.Writer) err
 		return errors.Join(fmt.Errorf("open the store: %w", err), listener.Close())
 	}
 	server := &http.Server{
-		Handler:           httpapi.Handler(b, httpapi.Options{RootToken: s.rootToken, Version: version, Logger: log}),
+		Handler:           httpapi.Handler(b, s.handlerOptions(log)),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
@@ -168,6 +169,12 @@ func (s *serveSettings) brokerOptions(log *slog.Logger) broker.Options {
 		o.Engine.SyncInterval = syncInterval
 	}
 	return o
+}
+
+// handlerOptions lets a node without the web role answer for its health alone.
+func (s *serveSettings) handlerOptions(log *slog.Logger) httpapi.Options {
+	web := len(s.roles) == 0 || slices.Contains(s.roles, broker.RoleWeb)
+	return httpapi.Options{RootToken: s.rootToken, HealthOnly: !web, Version: version, Logger: log}
 }
 
 func (s *serveSettings) accept(server *http.Server, listener net.Listener) error {

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// lines writes a file of lines.
+func lines(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "events.jsonl")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestLinesOfAFileArePublishedInTheirOrder(t *testing.T) {
+	url := server(t, "--store", "memory:")
+	var text strings.Builder
+	for n := range 2500 {
+		fmt.Fprintf(&text, `{"type":"created","tenant":"acme","key":"k","data":{"n":%d}}`+"\n\n", n)
+	}
+	file := lines(t, text.String())
+	if code, _, errs := command(t, "queue", "create", "emails", "--match", ":orders:", "--server", url); code != exitOK {
+		t.Fatal(errs)
+	}
+	code, out, errs := command(t, "send-many", file, "--topic", "orders", "--id-prefix", "x", "--batch", "1000", "--server", url, "--json")
+	if code != exitOK || !strings.Contains(out, `"sent": 2500`) || !strings.Contains(out, `"unrouted": 0`) {
+		t.Fatalf("exit %d, %q, %q", code, out, errs)
+	}
+	code, out, _ = command(t, "queue", "peek", "emails", "--limit", "1000", "--json", "--server", url)
+	for n := range 1000 {
+		at := strings.Index(out, fmt.Sprintf(`"n": %d`+"\n", n))
+		if at < 0 {
+			t.Fatalf("exit %d: event %d is not in its place", code, n)
+		}
+		out = out[at:]
+	}
+	code, out, errs = command(t, "send-many", file, "--topic", "orders", "--id-prefix", "x", "--server", url, "--json")
+	if code != exitOK || !strings.Contains(out, `"duplicates": 2500`) {
+		t.Errorf("sent again: exit %d, %q, %q", code, out, errs)
+	}
+}
+
+func TestAFileWithABadLineIsNotSentAtAll(t *testing.T) {
+	url := server(t, "--store", "memory:")
+	file := lines(t, `{"type":"created","topic":"orders"}
+{"type":"created"}
+not json
+{"topic":"orders","typ":"created"}
+{"topic":"or:ders","type":"created"}
+`)
+	code, _, errs := command(t, "send-many", file, "--server", url)
+	if code != exitUsage {
+		t.Errorf("exit %d", code)
+	}
+	for _, want := range []string{"line 2: names no topic", "line 3: is not a JSON object", "line 4: ", "line 5: ", "Nothing was sent."} {
+		if !strings.Contains(errs, want) {
+			t.Errorf("%q is not in %q", want, errs)
+		}
+	}
+	if _, out, _ := command(t, "stats", "--server", url); !strings.Contains(out, "published   0") {
+		t.Errorf("something was published: %s", out)
+	}
+}
+
+func TestLinesOfStandardInputAreSentUpToTheFirstBadOne(t *testing.T) {
+	url := server(t, "--store", "memory:")
+	in := `{"type":"created","topic":"orders","seq":41,"prev":38,"recorded_at":"2026-11-15T01:13:00.120Z"}
+{"type":"created","topic":"orders","tenant":"acme"}
+{"type":
+{"type":"created","topic":"orders"}
+`
+	var out, errs bytes.Buffer
+	code := run(t.Context(), []string{"send-many", "-", "--server", url}, strings.NewReader(in), &out, &errs)
+	if code != exitFailure || !strings.Contains(errs.String(), "line 3") || !strings.Contains(errs.String(), "2 events were sent") {
+		t.Errorf("exit %d, %q", code, errs.String())
+	}
+	if _, stats, _ := command(t, "stats", "--server", url); !strings.Contains(stats, "published   2") {
+		t.Errorf("published something else: %s", stats)
+	}
+}
+
+func TestAFileThatIsNotThereIsAFaultOfTheCommandLine(t *testing.T) {
+	if code, _, errs := command(t, "send-many", filepath.Join(t.TempDir(), "nowhere")); code != exitUsage || !strings.Contains(errs, "open the lines") {
+		t.Errorf("exit %d, %q", code, errs)
+	}
+}

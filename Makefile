@@ -68,7 +68,7 @@ fuzz: ## run every fuzz target for FUZZ_TIME (30s)
 mutants: tools ## plant each kept bug in a scratch copy: its test must fail (ONLY=name for some)
 	go run ./mutants $(if $(ONLY),-only '$(ONLY)')
 
-bench: tools ## measure both engines beside their peers in one run
+bench: tools ## measure both engines beside their peers, and what they promise (BENCH_FLAGS=-quick)
 	go -C bench run . $(BENCH_FLAGS)
 
 chaos: tools ## the crash and fault tests, in their long form

@@ -37,10 +37,9 @@ func measureIdle(ctx context.Context, length time.Duration) (idleRates, error) {
 		return idleRates{}, err
 	}
 	defer stopTheirs()
-	never := make(chan struct{})
-	pause(ctx, never, calm)
+	pause(ctx, nil, calm)
 	begin, ourBefore, theirBefore := time.Now(), commandCalls(our), commandCalls(their)
-	pause(ctx, never, length)
+	pause(ctx, nil, length)
 	took, ourAfter, theirAfter := time.Since(begin).Seconds(), commandCalls(our), commandCalls(their)
 	return idleRates{
 		Ours:     float64(total(ourAfter)-total(ourBefore)) / took,

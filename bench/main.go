@@ -1,8 +1,10 @@
-// Command bench measures Millrace beside its peers in one run: each round
-// measures everything once, one after the other, so that noise hits all alike,
-// and what is compared are the medians over the rounds. Every measurement has
-// an empty store of its own. CPU per message is measured too: on a machine that
-// others use it says more than the rate.
+// Command bench measures Millrace beside its peers, and then what it promises
+// by itself, in one run. Beside the peers each round measures everything once,
+// one after the other, so that noise hits all alike, and what is compared are
+// the medians over the rounds; every measurement has an empty store of its own.
+// A promise interleaves its two sides, and what counts is the median of the
+// rounds' ratios. CPU per message is measured too: on a machine that others use
+// it says more than the rate.
 package main
 
 import (
@@ -14,7 +16,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/millrace-dev/millrace/internal/redistest"
@@ -22,7 +23,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -32,6 +33,8 @@ func main() {
 
 // options are the settings of a run.
 type options struct {
+	quick    bool
+	list     bool          // only say what there is to measure
 	rounds   int           // at most
 	within   time.Duration // no round begins that would end later
 	window   time.Duration
@@ -46,24 +49,24 @@ type options struct {
 
 func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
-	quick := false
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.BoolVar(&quick, "quick", false, "fewer and shorter rounds: within a minute")
-	f.IntVar(&o.rounds, "rounds", 5, "how often everything is measured, at most")
-	f.DurationVar(&o.within, "within", 4*time.Minute, "how long the run may last; it ends after fewer rounds if it must, but never without one")
-	f.DurationVar(&o.window, "window", time.Second, "how long each measurement lasts")
+	f.BoolVar(&o.quick, "quick", false, "fewer, shorter and smaller rounds: a minute beside the peers, at most about half a minute for each promise")
+	f.BoolVar(&o.list, "list", false, "list what there is to measure, with the ids that -only takes")
+	f.IntVar(&o.rounds, "rounds", 5, "how often everything is measured beside the peers, at most")
+	f.DurationVar(&o.within, "within", 4*time.Minute, "how long the peers may take; they end after fewer rounds if they must, but never without one")
+	f.DurationVar(&o.window, "window", time.Second, "how long each measurement beside the peers lasts")
 	f.DurationVar(&o.idle, "idle", 10*time.Second, "how long an idle node is watched; 0 for not at all")
 	f.IntVar(&o.backlog, "backlog", 200000, "messages that wait when leasing begins")
 	f.BoolVar(&o.fsync, "fsync", false, "measure also on a Redis with appendfsync always")
 	f.StringVar(&o.only, "only", "", "measure only what has this in its id; several are separated by commas")
-	f.StringVar(&o.profile, "profile", "", "write CPU profiles of the first round to this directory")
+	f.StringVar(&o.profile, "profile", "", "write CPU profiles to this directory: of the first round beside the peers, and of each promise, its chunks tagged side=ours and side=base")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.markdown, "markdown", false, "print Markdown")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	if quick {
+	if o.quick {
 		o.rounds, o.within, o.window, o.idle, o.backlog = 3, time.Minute, 400*time.Millisecond, 5*time.Second, 120000
 	}
 	if o.rounds < 1 || o.window <= 0 || o.backlog < hundred {
@@ -72,7 +75,10 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	return o, nil
 }
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	if len(args) == 2 && args[0] == waitingNode {
+		return runWaitingNode(ctx, args[1], stdin, stdout)
+	}
 	o, err := parse(args, stderr)
 	if err != nil {
 		return err
@@ -90,54 +96,51 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		defer stop()
 	}
-	r, err := o.measure(ctx, o.chosen(plan(o, plain, fsync)), stderr)
+	c, err := o.choose(plan(o, plain, fsync), promises())
 	if err != nil {
 		return err
 	}
-	return o.print(r, stdout)
+	if o.list {
+		return c.write(stdout)
+	}
+	r := &report{Machine: describe(ctx, plain, args)}
+	// What was measured before something failed is worth reading.
+	return errors.Join(o.measure(ctx, c, r, stderr), o.print(r, stdout))
 }
 
-// chosen leaves out what was not asked for.
-func (o options) chosen(all []entry) []entry {
-	if o.only == "" {
-		return all
-	}
-	var list []entry
-	for _, e := range all {
-		for part := range strings.SplitSeq(o.only, ",") {
-			if strings.Contains(e.id, part) {
-				list = append(list, e)
-				break
-			}
+// measure measures what was chosen.
+func (o options) measure(ctx context.Context, c choice, r *report, progress io.Writer) error {
+	if len(c.entries) > 0 {
+		if err := o.measurePeers(ctx, c.entries, r, progress); err != nil {
+			return err
 		}
 	}
-	return list
+	if c.idle {
+		idle, err := measureIdle(ctx, o.idle)
+		if err != nil {
+			return fmt.Errorf("measure %s: %w", idleID, err)
+		}
+		r.judgeIdle(idle)
+	}
+	var err error
+	r.Findings, err = o.keep(ctx, c.promises, progress)
+	r.Machine.LoadAfter = loadAverage()
+	return err
 }
 
-// measure runs as many rounds as there is time for.
-func (o options) measure(ctx context.Context, list []entry, progress io.Writer) (*report, error) {
+// measurePeers runs as many rounds as there is time for.
+func (o options) measurePeers(ctx context.Context, list []entry, r *report, progress io.Writer) error {
 	samples := make([][]sample, len(list))
-	begin, done := time.Now(), 0
-	for done < o.rounds && (done == 0 || o.timeForAnother(time.Since(begin), done)) {
-		if err := o.round(ctx, done, list, samples, progress); err != nil {
-			return nil, err
+	for begin := time.Now(); r.Rounds < o.rounds && (r.Rounds == 0 || o.timeForAnother(time.Since(begin), r.Rounds)); r.Rounds++ {
+		if err := o.round(ctx, r.Rounds, list, samples, progress); err != nil {
+			return err
 		}
-		done++
 	}
-	r := &report{Rounds: done}
 	for i, e := range list {
 		r.Figures = append(r.Figures, figureOf(e, samples[i]))
 	}
 	r.judge(comparisons())
-	if o.idle == 0 {
-		return r, nil
-	}
-	idle, err := measureIdle(ctx, o.idle)
-	if err != nil {
-		return nil, fmt.Errorf("measure idle: %w", err)
-	}
-	r.judgeIdle(idle)
-	return r, nil
+	return nil
 }
 
 // timeForAnother reports whether one more round, as long as those so far, and

@@ -26,27 +26,54 @@ type ours struct {
 	redis *redistest.Server // nil: the embedded engine, durable, on disk
 }
 
-// mill is an open broker with one queue on an empty store.
+// mill is an open broker that began on an empty store.
 type mill struct {
 	*broker.Broker
-	dir string
+	redis     *redistest.Server // nil on the embedded engine
+	stopRedis func()            // of a server that is the mill's own, else nil
+	dir       string            // of the embedded engine
 }
 
+// open opens a broker with one queue.
 func (o ours) open(ctx context.Context) (*mill, error) {
-	m := &mill{}
+	m, err := o.openBare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.define(ctx, queueName, millrace.DefaultQueueSpec(":orders:order[.]")); err != nil {
+		m.close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// openBare opens a broker without any queue.
+func (o ours) openBare(ctx context.Context) (*mill, error) {
+	m := &mill{redis: o.redis}
 	store, err := o.emptyStore(m)
 	if err != nil {
 		return nil, fmt.Errorf("make an empty store: %w", err)
 	}
-	m.Broker, err = broker.Open(ctx, store, broker.Options{Logger: slog.New(slog.DiscardHandler)})
+	m.Broker, err = openBroker(ctx, store)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open broker: %w", err), os.RemoveAll(m.dir))
-	}
-	if _, _, err := m.Queues().Put(ctx, queueName, millrace.DefaultQueueSpec(":orders:order[.]")); err != nil {
-		m.close()
-		return nil, fmt.Errorf("define queue: %w", err)
+		return nil, errors.Join(err, os.RemoveAll(m.dir))
 	}
 	return m, nil
+}
+
+func openBroker(ctx context.Context, store string) (*broker.Broker, error) {
+	b, err := broker.Open(ctx, store, broker.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, fmt.Errorf("open broker: %w", err)
+	}
+	return b, nil
+}
+
+func (m *mill) define(ctx context.Context, name string, spec millrace.QueueSpec) error {
+	if _, _, err := m.Queues().Put(ctx, name, spec); err != nil {
+		return fmt.Errorf("define queue %s: %w", name, err)
+	}
+	return nil
 }
 
 func (o ours) emptyStore(m *mill) (url string, err error) {
@@ -63,6 +90,9 @@ func (m *mill) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	_ = m.Close(ctx)
+	if m.stopRedis != nil {
+		m.stopRedis()
+	}
 	if m.dir != "" {
 		_ = os.RemoveAll(m.dir)
 	}
@@ -111,7 +141,7 @@ func (o ours) lease(backlog, tenants int) measurement {
 			return err
 		}
 		return w.drive(ctx, crew{batchers, func(ctx context.Context, _ int) (bool, error) {
-			n, err := m.leaseHundred(ctx, 0)
+			n, err := m.leaseHundred(ctx, queueName, 0)
 			w.add(n)
 			return n > 0, err
 		}})
@@ -120,25 +150,35 @@ func (o ours) lease(backlog, tenants int) measurement {
 
 // fill publishes a backlog of which each tenant has the same share.
 func (m *mill) fill(ctx context.Context, backlog, tenants int) error {
-	var turn atomic.Int64
-	tenant := func() string { return "tenant-" + strconv.FormatInt(turn.Add(1)%int64(tenants), 10) }
-	left := newQuota(backlog)
+	return m.publishMany(ctx, backlog, millrace.MaxEvents, func(i int) millrace.Event {
+		return millrace.Event{Topic: "orders", Type: "order.placed", Tenant: "tenant-" + strconv.Itoa(i%tenants), Data: payload()}
+	})
+}
+
+// publishMany publishes n events, so many at a time, event(0) to event(n-1),
+// about in this order.
+func (m *mill) publishMany(ctx context.Context, n, each int, event func(i int) millrace.Event) error {
+	var next atomic.Int64
 	return inParallel(batchers, func() error {
 		for {
-			n := left.take(hundred)
-			if n == 0 {
+			from := int(next.Add(int64(each))) - each
+			if from >= n {
 				return nil
 			}
-			if err := m.publishSome(ctx, n, tenant); err != nil {
-				return err
+			events := make([]millrace.Event, min(each, n-from))
+			for i := range events {
+				events[i] = event(from + i)
+			}
+			if _, err := m.Publish(ctx, events...); err != nil {
+				return fmt.Errorf("publish: %w", err)
 			}
 		}
 	})
 }
 
-// leaseHundred leases and acks up to a hundred and returns how many.
-func (m *mill) leaseHundred(ctx context.Context, wait time.Duration) (int, error) {
-	messages, err := m.Queues().Lease(ctx, queueName, millrace.LeaseOptions{Max: hundred, Wait: wait, Lease: leaseFor})
+// leaseHundred leases and acks up to a hundred of a queue and returns how many.
+func (m *mill) leaseHundred(ctx context.Context, queue string, wait time.Duration) (int, error) {
+	messages, err := m.Queues().Lease(ctx, queue, millrace.LeaseOptions{Max: hundred, Wait: wait, Lease: leaseFor})
 	if err != nil {
 		return 0, fmt.Errorf("lease: %w", err)
 	}
@@ -149,7 +189,7 @@ func (m *mill) leaseHundred(ctx context.Context, wait time.Duration) (int, error
 	for i := range messages {
 		items[i].Receipt = messages[i].Receipt
 	}
-	done, err := m.Queues().Ack(ctx, queueName, items...)
+	done, err := m.Queues().Ack(ctx, queue, items...)
 	if err != nil {
 		return 0, fmt.Errorf("ack: %w", err)
 	}
@@ -157,6 +197,23 @@ func (m *mill) leaseHundred(ctx context.Context, wait time.Duration) (int, error
 		return 0, fmt.Errorf("ack: %d of %d leases were lost", len(done.Lost), len(messages))
 	}
 	return done.Settled, nil
+}
+
+// drain leases and acks n messages of a queue, in hundreds.
+func (m *mill) drain(ctx context.Context, queue string, n int) error {
+	left := newQuota(n / hundred)
+	return inParallel(batchers, func() error {
+		for left.take(1) > 0 {
+			got, err := m.leaseHundred(ctx, queue, 0)
+			if err != nil {
+				return err
+			}
+			if got != hundred {
+				return fmt.Errorf("lease of queue %s: got %d messages, want %d", queue, got, hundred)
+			}
+		}
+		return nil
+	})
 }
 
 // endToEnd publishes one by one and leases in hundreds at once.
@@ -174,7 +231,7 @@ func (o ours) endToEnd(ctx context.Context, w *window) error {
 		return true, m.publishSome(ctx, 1, sameTenant)
 	}}
 	lease := crew{batchers, func(ctx context.Context, _ int) (bool, error) {
-		n, err := m.leaseHundred(ctx, longestWait)
+		n, err := m.leaseHundred(ctx, queueName, longestWait)
 		flow.out(n)
 		w.add(n)
 		return true, err
@@ -193,7 +250,7 @@ func (o ours) idle(ctx context.Context) (stop func(), err error) {
 	go func() {
 		defer close(waited)
 		for ctx.Err() == nil {
-			if _, err := m.leaseHundred(ctx, millrace.MaxWait); err != nil {
+			if _, err := m.leaseHundred(ctx, queueName, millrace.MaxWait); err != nil {
 				return
 			}
 		}

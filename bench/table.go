@@ -26,6 +26,7 @@ type figure struct {
 
 // verdict is one row of the comparison.
 type verdict struct {
+	IDs    string  `json:"ids"` // of what it compares, as -only takes them
 	What   string  `json:"what"`
 	Ours   float64 `json:"ours"`
 	Theirs float64 `json:"theirs"`
@@ -37,10 +38,12 @@ type verdict struct {
 
 // report is all that a run found.
 type report struct {
-	Rounds   int       `json:"rounds"`
+	Machine  machine   `json:"machine"`
+	Rounds   int       `json:"rounds"` // beside the peers
 	Figures  []figure  `json:"figures"`
 	Verdicts []verdict `json:"verdicts"`
 	Idle     string    `json:"idle_commands,omitempty"`
+	Findings []finding `json:"promises"`
 }
 
 func figureOf(e entry, samples []sample) figure {
@@ -64,6 +67,12 @@ func median(values []float64) float64 {
 	return (values[(n-1)/2] + values[n/2]) / 2
 }
 
+// quantile is the value below which a part of the values lies.
+func quantile(values []float64, q float64) float64 {
+	slices.Sort(values)
+	return values[min(len(values)-1, int(q*float64(len(values))))]
+}
+
 // judge compares those figures that are there.
 func (r *report) judge(list []comparison) {
 	figures := map[string]figure{}
@@ -80,7 +89,7 @@ func (r *report) judge(list []comparison) {
 }
 
 func (c comparison) verdict(our, their figure) verdict {
-	v := verdict{What: c.what, Ours: our.Median, Theirs: their.Median}
+	v := verdict{IDs: c.ours + "," + c.theirs, What: c.what, Ours: our.Median, Theirs: their.Median}
 	v.Ratio, v.ByCPU = our.Median/their.Median, their.cpu()/our.cpu()
 	if c.cost {
 		v.Ratio, v.ByCPU = 1/v.Ratio, 1/v.ByCPU
@@ -102,7 +111,7 @@ func (r *report) judgeIdle(i idleRates) {
 	met := i.Ours <= idleGoal
 	r.Idle = i.Commands
 	r.Verdicts = append(r.Verdicts, verdict{
-		What: "redis: commands per second of an idle node / asynq's", Ours: i.Ours, Theirs: i.Theirs,
+		IDs: idleID, What: "redis: commands per second of an idle node / asynq's", Ours: i.Ours, Theirs: i.Theirs,
 		Ratio: i.Ours / i.Theirs, Goal: fmt.Sprintf("≤ %d/s", idleGoal), Met: &met,
 	})
 }
@@ -113,21 +122,58 @@ func (r *report) writeJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// rows are the two tables, each with its head.
-func (r *report) rows() (figures, verdicts [][]string) {
-	figures = [][]string{{"who", "what", "per second", "range", "CPU µs each", "Redis µs each"}}
+// tables are what a run found, each with its head; empty ones are left out.
+func (r *report) tables() [][][]string {
+	var all [][][]string
+	for _, t := range [][][]string{r.promised(), r.compared(), r.measured()} {
+		if len(t) > 1 {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+func (r *report) measured() [][]string {
+	rows := [][]string{{"who", "what", "per second", "range", "CPU µs each", "Redis µs each", "-only"}}
 	for _, f := range r.Figures {
 		redis := ""
 		if f.Redis > 0 {
 			redis = fmt.Sprintf("%.1f", f.Redis)
 		}
-		figures = append(figures, []string{f.Who, f.What, count(f.Median), count(f.Least) + "–" + count(f.Most), fmt.Sprintf("%.1f", f.Self), redis})
+		rows = append(rows, []string{f.Who, f.What, count(f.Median), count(f.Least) + "–" + count(f.Most), fmt.Sprintf("%.1f", f.Self), redis, f.ID})
 	}
-	verdicts = [][]string{{"comparison", "ours", "theirs", "ratio", "by CPU", "goal", "met"}}
+	return rows
+}
+
+func (r *report) compared() [][]string {
+	rows := [][]string{{"comparison", "ours", "theirs", "ratio", "by CPU", "goal", "met", "-only"}}
 	for _, v := range r.Verdicts {
-		verdicts = append(verdicts, []string{v.What, count(v.Ours), count(v.Theirs), times(v.Ratio), times(v.ByCPU), v.Goal, v.met()})
+		rows = append(rows, []string{v.What, count(v.Ours), count(v.Theirs), times(v.Ratio), times(v.ByCPU), v.Goal, metText(v.Met), v.IDs})
 	}
-	return figures, verdicts
+	return rows
+}
+
+func (r *report) promised() [][]string {
+	rows := [][]string{{"promise", "value", "against", "ratio", "goal", "met", "-only"}}
+	for _, f := range r.Findings {
+		against := ""
+		if f.Against > 0 {
+			against = amount(f.Against, f.Unit)
+		}
+		rows = append(rows, []string{f.What, amount(f.Value, f.Unit), against, times(f.Ratio), f.Goal, metText(f.Met), f.ID})
+	}
+	return rows
+}
+
+// amount writes a figure with its unit.
+func amount(v float64, unit string) string {
+	digits := 1
+	if unit == "" || v >= 1000 {
+		digits = 0
+	} else if v < 10 {
+		digits = 2
+	}
+	return strings.TrimSpace(fmt.Sprintf("%.*f %s", digits, v, unit))
 }
 
 func times(ratio float64) string {
@@ -137,11 +183,11 @@ func times(ratio float64) string {
 	return fmt.Sprintf("%.2f×", ratio)
 }
 
-func (v verdict) met() string {
+func metText(met *bool) string {
 	switch {
-	case v.Met == nil:
+	case met == nil:
 		return ""
-	case *v.Met:
+	case *met:
 		return "yes"
 	}
 	return "NO"
@@ -159,23 +205,36 @@ func count(v float64) string {
 	return s
 }
 
+// notes are the lines below the tables.
+func (r *report) notes() []string {
+	var lines []string
+	if r.Rounds > 0 {
+		lines = append(lines, fmt.Sprintf("Beside the peers: medians of %d rounds.", r.Rounds))
+	}
+	if len(r.Findings) > 0 {
+		lines = append(lines, "Promises: medians of the sides, and the median of the rounds' ratios.")
+	}
+	if r.Idle != "" {
+		lines = append(lines, "Commands of the idle node: "+r.Idle+".")
+	}
+	return append(lines, r.Machine.lines()...)
+}
+
 func (r *report) writeText(w io.Writer) error {
-	figures, verdicts := r.rows()
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, table := range [][][]string{figures, verdicts} {
+	for _, table := range r.tables() {
 		for _, row := range table {
 			fmt.Fprintln(t, strings.Join(row, "\t"))
 		}
 		fmt.Fprintln(t)
 	}
-	fmt.Fprintf(t, "Medians of %d rounds. Commands of the idle node: %s\n", r.Rounds, r.Idle)
+	fmt.Fprintln(t, strings.Join(r.notes(), "\n"))
 	return t.Flush()
 }
 
 func (r *report) writeMarkdown(w io.Writer) error {
 	var b strings.Builder
-	figures, verdicts := r.rows()
-	for _, table := range [][][]string{verdicts, figures} {
+	for _, table := range r.tables() {
 		for i, row := range table {
 			b.WriteString("| " + strings.Join(row, " | ") + " |\n")
 			if i == 0 {
@@ -184,7 +243,7 @@ func (r *report) writeMarkdown(w io.Writer) error {
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "Medians of %d rounds. Commands of the idle node: %s\n", r.Rounds, r.Idle)
+	b.WriteString(strings.Join(r.notes(), "\n") + "\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -28,7 +28,7 @@ func TestARatioMeetsItsGoalFromBelowAndACostFromAbove(t *testing.T) {
 		t.Fatalf("got %d verdicts, want %d", len(r.Verdicts), len(want))
 	}
 	for i, v := range r.Verdicts {
-		if got := v.met(); got != want[i] {
+		if got := metText(v.Met); got != want[i] {
 			t.Errorf("%s: got met %q, want %q", v.What, got, want[i])
 		}
 		if v.Ratio != 3 || v.ByCPU != 2 {

@@ -126,6 +126,7 @@ func (w *window) watch(ctx context.Context, finished <-chan struct{}) error {
 	return nil
 }
 
+// pause waits for a time, but not when all is finished or the run is over.
 func pause(ctx context.Context, finished <-chan struct{}, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -2,7 +2,9 @@ package enginetest
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -12,61 +14,95 @@ import (
 	"github.com/millrace-dev/millrace"
 )
 
+// benchKeys is how many keys wait when an ordered queue is measured.
+const benchKeys = 10_000
+
 // Bench measures an engine: publishing one by one from 64 goroutines and in
 // hundreds, leasing in hundreds with ack, and both at once; with 1, 1,000 and
-// 100,000 tenants waiting. Every benchmark counts messages of 256 bytes.
-func Bench(b *testing.B, c Config) {
-	b.Run("PublishOneByOne", func(b *testing.B) { newBench(b, c, 1000).publishOneByOne() })
-	b.Run("PublishInHundreds", func(b *testing.B) { newBench(b, c, 1000).publishInHundreds() })
-	for _, tenants := range []int{1, 1000, 100_000} {
-		b.Run(fmt.Sprintf("LeaseAndAck/tenants=%d", tenants), func(b *testing.B) { newBench(b, c, tenants).leaseAndAck() })
+// 100,000 tenants waiting, and with 10,000 keys in order and not. Every benchmark
+// counts messages of 256 bytes. cpu is how long whoever stores them has computed
+// so far: on a busy machine it says more than the rate.
+func Bench(b *testing.B, c Config, cpu func() time.Duration) {
+	run := func(name string, with *bench, measure func(*bench)) {
+		b.Run(name, func(b *testing.B) { measure(with.open(b, c, cpu)) })
+	}
+	for _, ids := range []bool{false, true} {
+		run(fmt.Sprintf("PublishOneByOne/ids=%t", ids), &bench{tenants: 1000, ids: ids}, (*bench).publishOneByOne)
+		run(fmt.Sprintf("PublishInHundreds/ids=%t", ids), &bench{tenants: 1000, ids: ids}, (*bench).publishInHundreds)
 	}
 	for _, tenants := range []int{1, 1000, 100_000} {
-		b.Run(fmt.Sprintf("EndToEnd/tenants=%d", tenants), func(b *testing.B) { newBench(b, c, tenants).endToEnd() })
+		run(fmt.Sprintf("LeaseAndAck/tenants=%d", tenants), &bench{tenants: tenants}, (*bench).leaseAndAck)
+	}
+	for _, queue := range []string{patientQueue, orderedQueue} {
+		name := fmt.Sprintf("LeaseAndAckOfKeys/ordered=%t", queue == orderedQueue)
+		run(name, &bench{tenants: 1, keys: benchKeys, queue: queue}, (*bench).leaseAndAck)
+	}
+	for _, tenants := range []int{1, 1000, 100_000} {
+		run(fmt.Sprintf("EndToEnd/tenants=%d", tenants), &bench{tenants: tenants}, (*bench).endToEnd)
 	}
 }
 
 // bench is an engine under measurement.
 type bench struct {
+	tenants int
+	keys    int    // 0: the messages have none
+	ids     bool   // the messages have ids of their own, which are remembered
+	queue   string // patientQueue if empty
+
 	*testing.B
-	engine  millrace.Engine
-	lanes   int
-	tenants []string
-	body    []byte
-	next    atomic.Int64
-	tokens  atomic.Uint64
+	engine millrace.Engine
+	lanes  int
+	cpu    func() time.Duration
+	next   atomic.Int64
+	tokens atomic.Uint64
 }
 
-func newBench(b *testing.B, c Config, tenants int) *bench {
-	e, err := c.New(b)(millrace.EngineOptions{Lanes: c.Lanes})
+// open opens an engine to measure it as b says.
+func (b *bench) open(t *testing.B, c Config, cpu func() time.Duration) *bench {
+	e, err := c.New(t)(millrace.EngineOptions{Lanes: c.Lanes})
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
-	b.Cleanup(func() {
+	t.Cleanup(func() {
 		if err := e.Close(); err != nil {
-			b.Errorf("close: %v", err)
+			t.Errorf("close: %v", err)
 		}
 	})
 	if err := Prepare(context.Background(), e); err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
-	n := &bench{B: b, engine: e, lanes: c.Lanes, body: make([]byte, 256)}
-	for i := range tenants {
-		n.tenants = append(n.tenants, fmt.Sprint("tenant-", i))
+	n := &bench{tenants: b.tenants, keys: b.keys, ids: b.ids, queue: b.queue, B: t, engine: e, lanes: c.Lanes, cpu: cpu}
+	if n.queue == "" {
+		n.queue = patientQueue
 	}
 	return n
 }
 
 // commit publishes the next n events, of as many tenants in turn, to a lane.
 func (b *bench) commit(lane, n int) error {
-	last := b.next.Add(int64(n))
+	first := int(b.next.Add(int64(n))) - n
 	events := make([]millrace.CommitEvent, n)
 	for i := range events {
-		tenant := b.tenants[(last-int64(i))%int64(len(b.tenants))]
-		events[i] = millrace.CommitEvent{Tenant: tenant, Topic: "orders", Body: b.body, Queues: []string{patientQueue}}
+		events[i] = b.event(first + i)
 	}
 	_, err := b.engine.Publish(context.Background(), lane, millrace.Commit{Version: loadVersion, Events: events})
 	return err
+}
+
+// event is the no-th event. Half of its body does not compress.
+func (b *bench) event(no int) millrace.CommitEvent {
+	body := make([]byte, 256)
+	for at := 0; at < 128; at += 8 {
+		binary.LittleEndian.PutUint64(body[at:], rand.Uint64())
+	}
+	e := millrace.CommitEvent{Tenant: fmt.Sprint("tenant-", no%b.tenants), Topic: "orders", Body: body, Queues: []string{b.queue}}
+	if b.keys > 0 {
+		e.Key = fmt.Sprint("key-", no%b.keys)
+	}
+	if b.ids {
+		e.Remembered, e.Digest = true, millrace.DigestOf(&millrace.Event{ID: fmt.Sprint(no)})
+	}
+	return e
 }
 
 // fill publishes n messages, spread over the lanes.
@@ -96,32 +132,30 @@ func (b *bench) spread(n, goroutines int, work func(lane, count int) error) {
 	wg.Wait()
 }
 
-// rate reports messages a second.
-func (b *bench) rate(since time.Time) {
-	b.ReportMetric(float64(b.N)/time.Since(since).Seconds(), "msgs/s")
+// measured times f and reports messages a second, and the processor's time for one.
+func (b *bench) measured(f func()) {
+	before, start := b.cpu(), time.Now()
+	b.ResetTimer()
+	f()
+	b.ReportMetric(float64(b.N)/time.Since(start).Seconds(), "msgs/s")
+	b.ReportMetric(float64((b.cpu()-before).Nanoseconds())/1000/float64(b.N), "cpu-µs/msg")
 }
 
 func (b *bench) publishOneByOne() {
 	b.SetParallelism(max(1, 64/runtime.GOMAXPROCS(0)))
-	start := time.Now()
-	b.ResetTimer()
-	b.RunParallel(func(pb *testing.PB) {
-		for lane := 0; pb.Next(); lane++ {
-			if err := b.commit(lane%b.lanes, 1); err != nil {
-				b.Error(err)
-				return
+	b.measured(func() {
+		b.RunParallel(func(pb *testing.PB) {
+			for lane := 0; pb.Next(); lane++ {
+				if err := b.commit(lane%b.lanes, 1); err != nil {
+					b.Error(err)
+					return
+				}
 			}
-		}
+		})
 	})
-	b.rate(start)
 }
 
-func (b *bench) publishInHundreds() {
-	start := time.Now()
-	b.ResetTimer()
-	b.fill(b.N)
-	b.rate(start)
-}
+func (b *bench) publishInHundreds() { b.measured(func() { b.fill(b.N) }) }
 
 // take leases and acks up to n messages of a lane and returns how many.
 func (b *bench) take(lane, n int) (int, error) {
@@ -132,25 +166,22 @@ func (b *bench) take(lane, n int) (int, error) {
 	}
 	var err error
 	h.Leased, err = b.engine.Lease(context.Background(), lane, millrace.Lease{
-		Queue: patientQueue, Max: n, MaxBytes: millrace.MaxLeaseBytes, For: time.Minute, Token: h.token,
+		Queue: b.queue, Max: n, MaxBytes: millrace.MaxLeaseBytes, For: time.Minute, Token: h.token,
 	})
 	if err != nil || len(h.Messages) == 0 {
 		return 0, err
 	}
-	s, err := b.engine.Settle(context.Background(), lane, millrace.Settle{Queue: patientQueue, Verb: millrace.Ack, Items: h.items()})
+	s, err := b.engine.Settle(context.Background(), lane, millrace.Settle{Queue: b.queue, Verb: millrace.Ack, Items: h.items()})
 	if err == nil && len(s.Lost) > 0 {
 		err = fmt.Errorf("ack: lost %d", len(s.Lost))
 	}
 	return len(h.Messages), err
 }
 
-// leaseAndAck drains a backlog in which all tenants wait.
+// leaseAndAck drains a backlog in which all tenants and all keys wait.
 func (b *bench) leaseAndAck() {
-	b.fill(b.N + len(b.tenants))
-	start := time.Now()
-	b.ResetTimer()
-	b.drain(nil)
-	b.rate(start)
+	b.fill(b.N + max(b.tenants, b.keys))
+	b.measured(func() { b.drain(nil) })
 }
 
 // drain takes b.N messages with 8 consumers, each at home in a lane and helping out in the others.
@@ -177,12 +208,11 @@ func (b *bench) drain(idle func()) {
 
 // endToEnd publishes in hundreds and drains at once, over a backlog in which all tenants wait.
 func (b *bench) endToEnd() {
-	b.fill(len(b.tenants))
-	start := time.Now()
-	b.ResetTimer()
-	var wg sync.WaitGroup
-	wg.Go(func() { b.fill(b.N) })
-	b.drain(runtime.Gosched)
-	wg.Wait()
-	b.rate(start)
+	b.fill(b.tenants)
+	b.measured(func() {
+		var wg sync.WaitGroup
+		wg.Go(func() { b.fill(b.N) })
+		b.drain(runtime.Gosched)
+		wg.Wait()
+	})
 }

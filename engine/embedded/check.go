@@ -66,7 +66,7 @@ func (l *lane) check(ctx context.Context) error {
 	for _, u := range slices.Sorted(maps.Keys(l.queues)) {
 		c.checkQueue(l.queues[u])
 	}
-	if err := errors.Join(c.checkFacets(), c.checkClaims(), c.checkDead(), c.checkHeldEvents(), c.checkBodies()); err != nil {
+	if err := errors.Join(c.checkFacets(), c.checkAllLines(), c.checkClaims(), c.checkDead(), c.checkHeldEvents(), c.checkBodies()); err != nil {
 		return l.engine.readFailed(err)
 	}
 	if c.more > 0 {
@@ -202,7 +202,10 @@ func (c *checker) compareHeld(q *queue, seq uint64, h, disk held) {
 	if h.state != stateLeased && h.state != stateDelayed {
 		return
 	}
-	same := h.state == disk.state && h.mark == disk.mark
+	same := h.state == disk.state && h.mark == disk.mark && (h.place == nil) == (disk.place == nil)
+	if same && h.place != nil {
+		same = *h.place == *disk.place
+	}
 	if same && h.state == stateLeased {
 		same = disk.lease.token == h.lease.token && disk.lease.due.at == h.lease.due.at
 	}
@@ -323,15 +326,17 @@ func (c *checker) checkBodies() error {
 			return err
 		}
 	}
-	err := scan(c.db, laneKey(nil, kindLine, c.lane.no), func(_, value []byte) error {
-		e, err := decodeLined(value)
-		held[e.seq]++
-		return err
-	})
-	if err != nil {
-		return err
+	for _, kind := range []byte{kindChain, kindLine} {
+		err := scan(c.db, laneKey(nil, kind, c.lane.no), func(key, value []byte) error {
+			e, err := decodeLined(key, value)
+			held[e.seq]++
+			return err
+		})
+		if err != nil {
+			return err
+		}
 	}
-	err = scan(c.db, laneKey(nil, kindHolders, c.lane.no), func(key, value []byte) error {
+	err := scan(c.db, laneKey(nil, kindHolders, c.lane.no), func(key, value []byte) error {
 		n, _ := binary.Uvarint(value)
 		marked[lastNumber(key)] = uint32(n)
 		return nil

@@ -38,55 +38,6 @@ func (c *checker) checkTenants(q, fresh *queue) {
 	}
 }
 
-// checkLines compares the lines of a facet: each key is ready with a front, or
-// blocked by exactly one message that is leased or delayed.
-func (c *checker) checkLines(q *queue, f, disk *facet) {
-	if (f.lines == nil) != (disk.lines == nil) {
-		c.add("queue %s: tenant %s has lines in memory or on disk only", q.uid, f.tenant)
-	}
-	if f.lines == nil || disk.lines == nil {
-		return
-	}
-	a, b := f.lines, disk.lines
-	if a.free != b.free || a.waiting != b.waiting || len(a.keys) != len(b.keys) {
-		c.add("queue %s: tenant %s has %d lines, %d free, %d waiting, on disk %d, %d, %d", q.uid, f.tenant, len(a.keys), a.free, a.waiting, len(b.keys), b.free, b.waiting)
-	}
-	blocks, shown := q.blocksOf(f), a.shown()
-	for key, n := range a.keys {
-		if m := b.keys[key]; !n.same(m) {
-			c.add("queue %s: tenant %s: line %x is %+v in memory and %+v on disk", q.uid, f.tenant, key, n, m)
-		}
-		if n.blocked() != (blocks[key] == 1) || blocks[key] > 1 || shown[key] == n.blocked() || len(a.ahead[key]) > int(n.behind) {
-			c.add("queue %s: tenant %s: line %x is blocked by %d, %+v, shown %t", q.uid, f.tenant, key, blocks[key], n, shown[key])
-		}
-	}
-}
-
-// same compares a line with what the disk has of it.
-func (n line) same(disk line) bool {
-	return n.behind == disk.behind && n.low <= disk.low && n.front == disk.front && (n.blocked() || n.mark == disk.mark)
-}
-
-// blocksOf counts what is leased or delayed of each line.
-func (q *queue) blocksOf(f *facet) map[uint64]int {
-	blocks := map[uint64]int{}
-	for _, h := range q.out {
-		if h.facet == f && h.place != nil {
-			blocks[h.place.key]++
-		}
-	}
-	return blocks
-}
-
-// shown is the lines whose front can be found.
-func (s *lines) shown() map[uint64]bool {
-	shown := map[uint64]bool{}
-	for _, x := range s.fronts {
-		shown[x.key] = shown[x.key] || s.valid(x)
-	}
-	return shown
-}
-
 // checkDead compares the dead letters with what finds them.
 func (c *checker) checkDead() error {
 	type letter struct {

@@ -73,7 +73,9 @@ func (e *Engine) apply(flights []flight) bool {
 				e.fail(err)
 				return false
 			}
-			_ = f.group.parts[part].Close()
+			if part != partReadBack { // that may be read until the group is durable
+				_ = f.group.parts[part].Close()
+			}
 		}
 	}
 	if err := e.db.Apply(batch, pebble.NoSync); err != nil {

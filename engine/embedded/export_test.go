@@ -27,7 +27,7 @@ func (e *Engine) EntriesInMemory() (n int) {
 // RecordsOfQueues counts, by their kinds, the records that belong to queues.
 func (e *Engine) RecordsOfQueues() map[string]int {
 	found := map[string]int{}
-	for _, kind := range []byte{kindMessage, kindLine, kindLease, kindDelayed, kindDead, kindDeadOf, kindDeadDue, kindTenant, kindBody, kindHolders, kindSettings, kindCounters} {
+	for _, kind := range []byte{kindMessage, kindChain, kindLine, kindLease, kindDelayed, kindDead, kindDeadOf, kindDeadDue, kindTenant, kindBody, kindHolders, kindSettings, kindCounters} {
 		err := scan(e.db, []byte{kind}, func(_, _ []byte) error { found[string(kind)]++; return nil })
 		if err != nil {
 			panic(err)

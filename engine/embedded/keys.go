@@ -24,7 +24,8 @@ const (
 	kindDead       = 'x' // lane uid seq                       why, when, attempts
 	kindDeadOf     = 'f' // lane uid tenant \0 seq             a dead letter of a tenant
 	kindDeadDue    = 'a' // lane uid due seq                   a dead letter whose retention ends
-	kindLine       = 'y' // lane uid tenant \0 key place       name, mark, size; as a message, of an ordered queue's key
+	kindChain      = 'o' // lane uid tenant \0 position        name, key, mark, size; as a message, of an ordered queue's key
+	kindLine       = 'y' // lane uid tenant \0 key position    name, mark, size; likewise, of one that has cut in
 	kindTenant     = 'p' // lane uid tenant                    weight and limit
 	kindHeld       = 'h' // lane name                          due, id and digest of a delayed event
 	kindHeldBody   = 'H' // lane name                          a delayed event, whole
@@ -84,11 +85,17 @@ func facetKey(b []byte, lane int, q uid, tenant string) []byte {
 	return tenantKey(b, kindMessage, lane, q, tenant)
 }
 
-// lineKey names a message of an ordered queue by its place in its key's line.
-func lineKey(b []byte, lane int, q uid, tenant string, p place) []byte {
-	return binary.BigEndian.AppendUint64(lineOf(b, lane, q, tenant, p.key), p.pos)
+// placeKey names a message of an ordered queue by its place.
+func placeKey(b []byte, lane int, q uid, tenant string, p place) []byte {
+	if p.cut {
+		b = lineOf(b, lane, q, tenant, p.key)
+	} else {
+		b = tenantKey(b, kindChain, lane, q, tenant)
+	}
+	return binary.BigEndian.AppendUint64(b, p.pos)
 }
 
+// lineOf is what the keys of those begin with that have cut into a line.
 func lineOf(b []byte, lane int, q uid, tenant string, key uint64) []byte {
 	return binary.BigEndian.AppendUint64(tenantKey(b, kindLine, lane, q, tenant), key)
 }
@@ -174,14 +181,15 @@ func splitMessageKey(key []byte) (q uid, tenant []byte, seq uint64, ok bool) {
 }
 
 // splitLineKey takes the key of an ordered queue's message apart.
-func splitLineKey(key []byte) (q uid, tenant []byte, p place, ok bool) {
-	const before, least = 2 + 8, 2 + 8 + 1 + 16
-	if len(key) < least || key[len(key)-17] != 0 {
-		return 0, nil, place{}, false
+func splitLineKey(key []byte) (q uid, tenant []byte, ok bool) {
+	end := len(key) - 9
+	if key[0] == kindLine {
+		end = len(key) - 17
 	}
-	q = uid(binary.BigEndian.Uint64(key[2:before]))
-	p = place{key: binary.BigEndian.Uint64(key[len(key)-16:]), pos: lastNumber(key)}
-	return q, key[before : len(key)-17], p, true
+	if end < 10 || key[end] != 0 {
+		return 0, nil, false
+	}
+	return keyQueue(key), key[10:end], true
 }
 
 // lastNumber is the number that a key ends with.

@@ -22,10 +22,10 @@ type journal struct {
 	overlay *overlay     // of a lane; guarded by the lock
 
 	mu      sync.Mutex
-	open    *group // takes writes
-	flying  *group // the last one taken, until it is durable
-	made    uint64 // number of the open group
-	applied uint64 // number of the last applied group
+	open    *group   // takes writes
+	flying  []*group // taken and not yet durable, in order
+	made    uint64   // number of the open group
+	applied uint64   // number of the last applied group
 }
 
 // group is the writes that become durable together.
@@ -61,7 +61,7 @@ func (g *group) part(key []byte) *pebble.Batch {
 	case kindMessage:
 		return g.parts[1]
 	}
-	if readBack(key[0]) {
+	if readBack(key[0]) || key[0] == kindChain {
 		return g.parts[partReadBack]
 	}
 	return g.parts[2]
@@ -73,6 +73,10 @@ func (g *group) set() {
 		accepted(g.overlay.writer().Set(g.key, g.val, nil))
 	}
 }
+
+// show makes the record that was just set readable before it is applied, of a
+// kind that is not by itself.
+func (g *group) show() { accepted(g.overlay.writer().Set(g.key, g.val, nil)) }
 
 func (g *group) del() {
 	accepted(g.part(g.key).Delete(g.key, nil))
@@ -140,7 +144,10 @@ func (j *journal) pending() *group {
 	if j.open != nil && !j.open.empty() {
 		return j.open
 	}
-	return j.flying
+	if n := len(j.flying); n > 0 {
+		return j.flying[n-1]
+	}
+	return nil
 }
 
 // await waits for a group to be durable.
@@ -184,18 +191,17 @@ func (j *journal) take(last bool) *group {
 	if g.empty() {
 		return nil
 	}
-	j.open, j.flying = nil, g
+	j.open, j.flying = nil, append(j.flying, g)
 	return g
 }
 
 // release tells everyone that a group is durable.
 func (j *journal) release(g *group) {
 	j.mu.Lock()
-	if j.flying == g {
-		j.flying = nil
-	}
+	j.flying = slices.Delete(j.flying, 0, 1) // they are released in order
 	j.applied = g.no
 	j.after(g)
+	_ = g.parts[partReadBack].Close()
 	j.mu.Unlock()
 	close(g.done)
 }
@@ -324,9 +330,17 @@ func (l *lane) afterGroup(g *group) {
 			delete(x.queue.out, x.seq)
 		}
 	}
-	var open *pebble.Batch
-	if l.open != nil {
-		open = l.open.parts[partReadBack]
+	l.overlay.shrink(l.unapplied())
+}
+
+// unapplied is all that transitions may read back and that the disk may not have.
+func (l *lane) unapplied() []*pebble.Batch {
+	var list []*pebble.Batch
+	for _, g := range l.flying {
+		list = append(list, g.parts[partReadBack])
 	}
-	l.overlay.shrink(open)
+	if l.open != nil {
+		list = append(list, l.open.parts[partReadBack])
+	}
+	return list
 }

@@ -151,7 +151,8 @@ func (p *picker) first(f *facet) (e entry, fromLine bool, err error) {
 	if f.lines == nil || f.lines.free == 0 {
 		return f.first(), false, nil
 	}
-	x := f.lines.first().entry
+	_, n := f.lines.first()
+	x := n.entry()
 	if f.plain() > 0 {
 		if e := f.first(); e.seq < x.seq {
 			return e, false, nil

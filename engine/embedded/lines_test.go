@@ -69,13 +69,18 @@ func (w *lineWitness) settling(m millrace.LeasedMessage, gone bool) {
 }
 
 func TestManyConsumersKeepTheOrderOfKeysWhileGroupsAreOnTheirWay(t *testing.T) {
-	fs := vfs.NewMem()
-	e, err := embedded.OpenFS(context.Background(), fs, "store", millrace.EngineOptions{})
+	for _, keys := range []int{2, 300} { // lines that are longer than what is kept ahead, and shorter ones
+		t.Run(fmt.Sprint(keys, "Keys"), func(t *testing.T) { keepOrder(t, keys) })
+	}
+}
+
+func keepOrder(t *testing.T, keys int) {
+	e, err := embedded.OpenFS(context.Background(), vfs.NewMem(), "store", millrace.EngineOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defineAs(t, e, millrace.QueueSettings{UID: benchQueue, Version: 1, Ordered: true})
-	const events, keys = 12_000, 300
+	events := min(12_000, 1500*keys)
 	w := &lineWitness{T: t, out: map[string]uint64{}, last: map[string]uint64{}}
 	var wg sync.WaitGroup
 	for p := range 4 {

@@ -17,7 +17,8 @@ type overlay struct {
 // overlayRest is how many applied records an overlay may keep.
 const overlayRest = 1 << 12
 
-// readBack reports whether the records of a kind are read by transitions.
+// readBack reports whether the records of a kind are read by transitions. Of
+// chains only those are that the index does not hold.
 func readBack(kind byte) bool {
 	switch kind {
 	case kindLine, kindDead, kindDeadOf, kindDeadDue, kindHeld, kindHeldID:
@@ -41,17 +42,24 @@ func (o *overlay) reader() pebble.Reader {
 	return o.batch
 }
 
-// shrink drops what the disk has by now; open is all that it has not.
-func (o *overlay) shrink(open *pebble.Batch) {
-	switch {
-	case o.batch == nil:
-	case open == nil || open.Empty():
-		_ = o.batch.Close()
-		o.batch = nil
-	case o.batch.Count() > 2*open.Count()+overlayRest:
-		_ = o.batch.Close()
-		o.batch = o.db.NewIndexedBatch()
-		accepted(o.batch.Apply(open, nil))
+// shrink drops what the disk has by now; in the batches is all that it may not have.
+func (o *overlay) shrink(unapplied []*pebble.Batch) {
+	if o.batch == nil {
+		return
+	}
+	rest := uint32(0)
+	for _, b := range unapplied {
+		rest += b.Count()
+	}
+	if rest > 0 && o.batch.Count() <= 2*rest+overlayRest {
+		return
+	}
+	_ = o.batch.Close()
+	o.batch = nil
+	for _, b := range unapplied {
+		if !b.Empty() {
+			accepted(o.writer().Apply(b, nil))
+		}
 	}
 }
 

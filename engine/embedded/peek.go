@@ -167,7 +167,7 @@ func (s *lines) lowest(limit int) []entry {
 		i := int(open.pop().size)
 		if x := s.fronts[i]; s.valid(x) && !seen[x.key] {
 			seen[x.key] = true
-			list = append(list, x.entry)
+			list = append(list, s.keys[x.key].entry())
 		}
 		look(2*i + 1)
 		look(2*i + 2)

@@ -258,8 +258,11 @@ func (l *lane) append(g *group, q *queue, tenant, key string, e entry) *facet {
 	q.arrive(f)
 	q.ages.add(l.minute(e.seq))
 	if q.settings.Ordered && key != "" {
-		at := f.allLines().join(q, hashKey(key), e)
+		at, held := f.allLines().join(q, hashKey(key), e)
 		l.writeMessage(g, q, f, e, &at, 0)
+		if !held {
+			g.show()
+		}
 	} else {
 		l.writeMessage(g, q, f, e, nil, 0)
 		f.append(g, e)

@@ -131,61 +131,55 @@ func (l *lane) dropOldest(g *group, q *queue, f *facet, now int64) {
 
 // purgeLines drops up to most messages that wait in a facet's lines, line by line.
 func (w *settling) purgeLines(f *facet, most int) (done int, err error) {
-	list, err := w.lane.readLines(w.queue, f, most)
-	if err != nil {
-		return 0, err
-	}
 	s := f.lines
-	for i, x := range list {
-		at := x.place
-		w.eraseRecord(x.seq, f, &at)
-		w.release(x.entry)
-		w.countDropped()
-		s.unforesee(w.queue, at.key)
-		n := s.keys[at.key]
-		s.waiting--
-		w.queue.depart(f)
-		switch {
-		case n.front != x.seq:
-			n.behind--
-			s.keys[at.key] = n
-		case n.behind > 0 && i+1 < len(list) && list[i+1].key == at.key:
-			// The next one goes too: it is the front until then.
-			n.behind--
-			s.free--
-			n.low = list[i+1].pos
-			s.show(at.key, n, list[i+1].entry)
-		default:
-			s.free--
-			w.lines.close() // it must see what was erased
-			w.lane.advance(w.queue, f, at, &w.lines)
+	for key := range s.keys {
+		for done < most {
+			dropped, err := w.purgeLine(f, key)
+			if err != nil {
+				return done, err
+			}
+			if !dropped {
+				break
+			}
+			done++
 		}
 	}
-	return len(list), nil
+	return done, nil
 }
 
-// readLines reads up to most messages that wait in a facet's lines.
-func (l *lane) readLines(q *queue, f *facet, most int) ([]waiter, error) {
-	it, err := l.overlay.prefixed(tenantKey(nil, kindLine, l.no, q.uid, f.tenant))
+// purgeLine drops the first message that waits in a line, if there is one.
+func (w *settling) purgeLine(f *facet, key uint64) (dropped bool, err error) {
+	s, l, q := f.lines, w.lane, w.queue
+	if s == nil {
+		return false, nil // the last line is gone
+	}
+	n, there := s.keys[key]
+	switch {
+	case !there || n.blocked() && n.behind == 0:
+		return false, nil
+	case !n.blocked():
+		w.dropLined(f, waiter{n.entry(), s.block(key, n)})
+		l.advance(q, f, key, &w.lines)
+		return true, nil
+	}
+	x, err := l.nextOf(q, f, key, n, &w.lines)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	defer it.Close()
-	var list []waiter
-	for valid := it.First(); valid && len(list) < most; valid = it.Next() {
-		value, err := it.ValueAndErr()
-		if err != nil {
-			return nil, err
-		}
-		e, err := decodeLined(value)
-		if err != nil {
-			return nil, err
-		}
-		if _, out := q.out[e.seq]; out {
-			continue
-		}
-		_, _, at, _ := splitLineKey(it.Key())
-		list = append(list, waiter{e.entry, at})
+	n.behind--
+	if !x.cut {
+		n.at = chainedAfter(x.seq, 0)
 	}
-	return list, it.Error()
+	s.keys[key] = n
+	s.waiting--
+	w.dropLined(f, x)
+	return true, nil
+}
+
+// dropLined drops a message of a line, which counts as waiting no more.
+func (w *settling) dropLined(f *facet, x waiter) {
+	w.queue.depart(f)
+	w.eraseRecord(x.seq, f, &x.place)
+	w.release(x.entry)
+	w.countDropped()
 }

@@ -16,7 +16,8 @@ func FuzzRecords(f *testing.F) {
 	f.Add((&leaseRecord{deadline: 5, token: millrace.Token{1}, consumer: "one", names: []uint64{1, 2}}).append(nil))
 	f.Add(delayedRecord{due: 5, tenant: "a"}.append(nil))
 	f.Add((&deadRecord{tenant: "a", mark: 2, size: 3, reason: deadBuried, at: 4, err: "why"}).append(nil))
-	f.Add(lined{entry{seq: 1, size: 2, mark: 3}, 4}.append(nil))
+	f.Add((&lined{entry{seq: 1, size: 2, mark: 3}, place{key: 5, pos: 6, cut: true}, 4}).append(nil))
+	f.Add((&lined{entry{seq: 9, size: 2, mark: 3}, place{key: 5, pos: 17}, 4}).append(nil))
 	f.Add((&heldRecord{due: 1, next: 2, size: 3, remembered: true, tenant: "a", id: "b"}).append(nil))
 	f.Add(appendSettings(nil, &millrace.QueueSettings{Version: 1, Ordered: true, TenantLimit: 2}))
 	f.Add((&meta{n: 1, t: 2, version: 3}).append(nil))
@@ -27,7 +28,10 @@ func FuzzRecords(f *testing.F) {
 		again(t, b, decodeDelayed, delayedRecord.append)
 		again(t, b, decodeLease, func(l leaseRecord, b []byte) []byte { return l.append(b) })
 		again(t, b, decodeDead, func(d deadRecord, b []byte) []byte { return d.append(b) })
-		again(t, b, decodeLined, lined.append)
+		for _, p := range []place{{key: 5, pos: 6, cut: true}, {key: 5, pos: 17}} {
+			key := placeKey(nil, 1, 2, "a", p)
+			again(t, b, func(b []byte) (lined, error) { return decodeLined(key, b) }, func(e lined, b []byte) []byte { return e.append(b) })
+		}
 		again(t, b, decodeHeld, func(h heldRecord, b []byte) []byte { return h.append(b) })
 		again(t, b, decodeMeta, func(m meta, b []byte) []byte { return m.append(b) })
 	})

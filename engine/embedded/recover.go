@@ -32,11 +32,12 @@ func scan(db *pebble.DB, prefix []byte, f func(key, value []byte) error) error {
 }
 
 // load rebuilds the lane's index from disk: all but the bodies is looked at,
-// messages by their keys alone.
+// messages by their keys alone, those of ordered queues' keys by their whole
+// records, which are as small.
 func (l *lane) load(db *pebble.DB) error {
 	for _, step := range []func(*pebble.DB) error{
 		l.loadMeta, l.loadQueues, l.loadTenants, l.loadTopics, l.loadHeld, l.loadLeases, l.loadDelayed, l.loadDead,
-		l.loadMessages, l.loadLines,
+		l.loadMessages, l.loadChains, l.loadCuts,
 	} {
 		if err := step(db); err != nil {
 			return fmt.Errorf("load lane %d: %w", l.no, err)
@@ -208,7 +209,7 @@ func (l *lane) loadMessage(it *pebble.Iterator, q *queue, f *facet, seq uint64) 
 			if err != nil {
 				return err
 			}
-			if l.resume(q, f, h, lined{e, floor}, nil) {
+			if l.resume(q, f, h, lined{entry: e, floor: floor}, nil) {
 				return nil
 			}
 		}
@@ -262,57 +263,6 @@ func (l *lane) endClaims() {
 	}
 }
 
-// loadLines rebuilds the lines of ordered queues: of each key the front and a count.
-func (l *lane) loadLines(db *pebble.DB) error {
-	return scan(db, laneKey(nil, kindLine, l.no), func(key, value []byte) error {
-		u, tenant, at, ok := splitLineKey(key)
-		if !ok {
-			return errIndex("the key of a message in a line is malformed")
-		}
-		q := l.queues[u]
-		if q == nil {
-			return nil // swept some day
-		}
-		e, err := decodeLined(value)
-		if err != nil {
-			return err
-		}
-		f := q.facets[string(tenant)]
-		if f == nil {
-			f = q.facet(string(tenant))
-		}
-		l.loadLined(q, f, e, at)
-		return nil
-	})
-}
-
-// loadLined adds the next message of a line: they come by their positions.
-func (l *lane) loadLined(q *queue, f *facet, e lined, at place) {
-	q.ages.add(l.minute(e.seq))
-	s := f.allLines()
-	n, there := s.keys[at.key]
-	if !there {
-		n.low = at.pos
-	}
-	if h, ok := q.out[e.seq]; ok && l.resume(q, f, h, e, &at) {
-		if there && !n.blocked() { // others have cut in before what blocks the line
-			s.free--
-			n.behind++
-		}
-		n.front = 0
-		s.keys[at.key] = n
-		return
-	}
-	q.arrive(f)
-	s.waiting++
-	if !there {
-		s.show(at.key, n, e.entry)
-		return
-	}
-	n.behind++
-	s.keys[at.key] = n
-}
-
 // lowest is the lowest name that a facet with a full head can give out.
 func (f *facet) lowest() uint64 {
 	least := uint64(math.MaxUint64)
@@ -320,7 +270,8 @@ func (f *facet) lowest() uint64 {
 		least = f.head.front().seq
 	}
 	if f.lines != nil && f.lines.free > 0 {
-		least = min(least, f.lines.first().seq)
+		_, n := f.lines.first()
+		least = min(least, n.front)
 	}
 	return least
 }

@@ -96,7 +96,7 @@ func (w *settling) erase(seq uint64, f *facet, at *place) {
 	q, l := w.queue, w.lane
 	w.eraseRecord(seq, f, at)
 	if at != nil {
-		l.advance(q, f, *at, &w.lines)
+		l.advance(q, f, at.key, &w.lines)
 	}
 	l.enterRing(w.group, q, f)
 	q.forget(f)
@@ -122,7 +122,7 @@ func (l *lane) messageRecord(g *group, q *queue, f *facet, seq uint64, at *place
 	if at == nil {
 		g.key = messageKey(g.key[:0], l.no, q.uid, f.tenant, seq)
 	} else {
-		g.key = lineKey(g.key[:0], l.no, q.uid, f.tenant, *at)
+		g.key = placeKey(g.key[:0], l.no, q.uid, f.tenant, *at)
 	}
 }
 
@@ -133,7 +133,7 @@ func (l *lane) writeMessage(g *group, q *queue, f *facet, e entry, at *place, fl
 	if at == nil {
 		g.val = appendFloor(e.append(g.val[:0]), floor)
 	} else {
-		g.val = lined{e, floor}.append(g.val[:0])
+		g.val = (&lined{e, *at, floor}).append(g.val[:0])
 	}
 	g.set()
 }

@@ -84,7 +84,7 @@ func (l *lane) nextTrash() (uid, bool) {
 }
 
 // sweptKinds are the records of messages, in the order they are swept in.
-var sweptKinds = []byte{kindMessage, kindLine, kindDead}
+var sweptKinds = []byte{kindMessage, kindChain, kindLine, kindDead}
 
 // readSwept reads up to most messages of a removed queue, then its dead letters.
 func (l *lane) readSwept(u uid, most int) ([]swept, error) {
@@ -134,8 +134,8 @@ func sweptAt(it *pebble.Iterator, kind byte) (swept, error) {
 	case kindMessage:
 		x.entry, err = decodeEntry(lastNumber(x.key), value)
 		return x, err
-	case kindLine:
-		e, err := decodeLined(value)
+	case kindChain, kindLine:
+		e, err := decodeLined(x.key, value)
 		x.entry = e.entry
 		return x, err
 	}

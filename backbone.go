@@ -105,7 +105,9 @@ type QueueService interface {
 	DeleteTenant(ctx context.Context, name, tenant string) error
 
 	// Inject puts events into this queue alone, with the id, seq, prev and times
-	// that they have, and says how many.
+	// that they have, and says how many. It remembers no ids: repeated, they are
+	// in twice. Events of one lane share their fate; if only some are in, the
+	// error is CodePartlyCommitted and its Events say which: repeat the others.
 	Inject(ctx context.Context, name string, events ...Event) (int, error)
 }
 
@@ -233,7 +235,7 @@ type Stats struct {
 	Durability Durability
 	Bytes      int64
 	LaneStats
-	Refused int64 // publishes that this node refused since it started
+	Refused int64 // events that this node refused since it started; a request that could not be read counts as one
 	Queues  QueueCounts
 
 	Subscriptions SubscriptionCounts

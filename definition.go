@@ -17,13 +17,12 @@ const (
 
 // Definition is one entry of the registry: what a name of a kind means now.
 type Definition struct {
-	Kind     Kind
-	Name     string
-	UID      string // names the sink's data in every lane; random, never reused, 16 of 0-9a-f
-	Version  uint64 // the registry's version that wrote it
-	Revision int    // how often this name was defined since it was created, from 1
-	Deleted  bool   // the name means nothing any more
-	Spec     []byte // the definition itself, as JSON
+	Kind    Kind
+	Name    string
+	UID     string // names the sink's data in every lane; random, never reused, 16 of 0-9a-f
+	Version uint64 // the registry's version that wrote it
+	Deleted bool   // the name means nothing any more
+	Spec    []byte // the definition itself, as JSON
 }
 
 // Changes is what happened in the registry since a version.
@@ -67,10 +66,9 @@ type Apply struct {
 type Registry interface {
 	// Define writes a definition as the next version of the registry, if the
 	// name's current definition still has version replaces (0: there is none).
-	// It returns the definition with its Version and Revision set. Otherwise
-	// CodeChanged, and nothing is written. To delete, set Deleted; a deleted
-	// name counts as none, and its Revision begins anew. Sends a HintRegistry.
-	// One atomic step. CodeLaneMissing: the registry has vanished.
+	// It returns the definition with its Version set. Otherwise CodeChanged, and
+	// nothing is written. To delete, set Deleted; a deleted name counts as none.
+	// Sends a HintRegistry. One atomic step. CodeLaneMissing: the registry has vanished.
 	Define(ctx context.Context, d Definition, replaces uint64) (Definition, error)
 
 	// Definitions returns what changed after a version. It is Full if since is

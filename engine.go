@@ -132,6 +132,7 @@ type Stepped struct {
 	// Events are delayed events that are due, to be routed and published From
 	// their names. They stay held and are handed out again after 10 s.
 	Events []HeldEvent
+	Exits  []Exit        // which leases had ended and which dead letters went, in no given order: for logs
 	More   bool          // something is still due
 	Due    time.Duration // until the lane's next due entry; 0 if it is overdue, negative if there is none
 }

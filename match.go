@@ -53,24 +53,25 @@ func (m *Match) Matches(address string) bool { return m.re.MatchString(address) 
 // several. Routing uses it as an index; it may miss, it never excludes.
 func (m *Match) Topic() string { return m.topic }
 
-// literalTopic finds a topic that stands in the pattern as plain text between
-// two colons, outside any operator: an address has exactly two colons, so what
-// stands between them must be its topic.
+// literalTopic finds a topic that every match must have as plain text between
+// two colons: an address has exactly two, so what stands between them is its topic.
 func literalTopic(pattern string) string {
-	if strings.ContainsAny(pattern, `|\?*+{}()[]`) {
-		trimmed := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(pattern, "^"), ".*"), ".*")
-		if strings.ContainsAny(trimmed, `|\?*+{}()[]`) {
-			return ""
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return ""
+	}
+	parts := []*syntax.Regexp{re}
+	if re.Op == syntax.OpConcat {
+		parts = re.Sub
+	}
+	for _, part := range parts {
+		if part.Op != syntax.OpLiteral || part.Flags&syntax.FoldCase != 0 {
+			continue
 		}
-		pattern = trimmed
+		_, rest, _ := strings.Cut(string(part.Rune), ":")
+		if topic, _, closed := strings.Cut(rest, ":"); closed && topic != "" {
+			return topic
+		}
 	}
-	_, rest, ok := strings.Cut(pattern, ":")
-	if !ok {
-		return ""
-	}
-	topic, _, ok := strings.Cut(rest, ":")
-	if !ok || topic == "" || strings.ContainsAny(topic, ".^$") {
-		return ""
-	}
-	return topic
+	return ""
 }

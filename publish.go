@@ -61,6 +61,7 @@ type Stamp struct {
 type Committed struct {
 	Stamps     []Stamp
 	RecordedAt time.Time
+	Dropped    []Exit        // what went past MaxLength, in no given order, for logs; of commits that share a call, one tells of all
 	Due        time.Duration // until the lane's next due entry; 0 if it is overdue, negative if there is none
 }
 

@@ -268,6 +268,20 @@ const (
 	ReasonBuried   = "buried"
 )
 
+// Exit is a message that left its lease or its queue although nobody named it.
+type Exit struct {
+	Queue  string // uid
+	Name   uint64
+	Reason string // ReasonLeaseEnded: it waits again; ReasonAttempts: it is dead; the others: it is gone
+}
+
+// Why a message left a lease or a queue, besides what makes it dead.
+const (
+	ReasonLeaseEnded = "lease_ended"
+	ReasonRetention  = "dead_retention"
+	ReasonMaxLength  = "max_length"
+)
+
 // TenantSettings are what a tenant has instead of the queue's own.
 type TenantSettings struct {
 	Weight int // messages a turn; 0 pauses the tenant

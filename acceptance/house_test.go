@@ -247,3 +247,20 @@ func ack(t *testing.T, b millrace.Backbone, queue string, messages ...millrace.M
 		t.Fatalf("got %+v, want %d settled", r, len(messages))
 	}
 }
+
+// engines runs a test on each engine, with a house that is not open yet.
+func engines(t *testing.T, test func(t *testing.T, h *house)) {
+	t.Helper()
+	for _, engine := range []string{"embedded", "redis"} {
+		t.Run(engine, func(t *testing.T) {
+			store := "embedded:" + t.TempDir()
+			if engine == "redis" {
+				store = redis(t)
+			}
+			test(t, &house{store: store, options: broker.Options{
+				Logger: slog.New(slog.DiscardHandler),
+				Engine: millrace.EngineOptions{Namespace: fmt.Sprintf("t%d", namespaces.Add(1)), Reserve: -1},
+			}})
+		})
+	}
+}

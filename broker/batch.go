@@ -216,8 +216,8 @@ func (s Subscriptions) Inject(ctx context.Context, name string, events ...millra
 	if err := millrace.Invalid(injectFaults(events)); err != nil {
 		return 0, err
 	}
-	done := 0
-	for lane, list := range injectByLane(events, s.b.identity.Lanes) {
+	in := s.b.injection(events)
+	for lane, list := range in.lanes {
 		if len(list) == 0 {
 			continue
 		}
@@ -225,10 +225,10 @@ func (s Subscriptions) Inject(ctx context.Context, name string, events ...millra
 			return s.b.engine.Inject(ctx, lane, millrace.Inject{Subscription: sub.uid, Events: list})
 		})
 		if err != nil {
-			return done, err
+			return in.failed(err)
 		}
 		s.b.reaper.note(lane, 0) // a batch may be due sooner than was known
-		done += len(list)
+		in.done(lane)
 	}
-	return done, nil
+	return len(events), nil
 }

@@ -100,7 +100,7 @@ func New(ctx context.Context, e millrace.Engine, o Options) (*Broker, error) {
 	b.registry = newRegistry(e, b.identity.Lanes, b.log)
 	b.waiting = newWaitingRoom(b.identity.Lanes)
 	b.reaper = newReaper(e, b.identity.Lanes, b.node.ID, b.log)
-	b.reaper.held = b.deliverHeld
+	b.reaper.held, b.reaper.left = b.deliverHeld, b.logExits
 	b.sweeper = newSweeper(e, b.identity.Lanes, b.log)
 	b.herald = newHerald(e, b.node, b.log)
 	b.guard = webhook.NewGuard(o.AllowCallbacksTo...)

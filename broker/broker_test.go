@@ -27,7 +27,7 @@ type spoiled struct {
 	millrace.Engine
 
 	mu     sync.Mutex
-	refuse map[int]error // by lane, what Publish answers
+	refuse map[int]error // by lane, what Publish and Inject answer
 }
 
 func (s *spoiled) Publish(ctx context.Context, lane int, c millrace.Commit) (millrace.Committed, error) {
@@ -38,6 +38,16 @@ func (s *spoiled) Publish(ctx context.Context, lane int, c millrace.Commit) (mil
 		return millrace.Committed{}, err
 	}
 	return s.Engine.Publish(ctx, lane, c)
+}
+
+func (s *spoiled) Inject(ctx context.Context, lane int, in millrace.Inject) error {
+	s.mu.Lock()
+	err := s.refuse[lane]
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return s.Engine.Inject(ctx, lane, in)
 }
 
 func openMemory(t *testing.T, lanes int) *spoiled {

@@ -112,16 +112,24 @@ func (s Queues) Dead(ctx context.Context, name, tenant string, page millrace.Pag
 
 // Redrive makes dead letters wait again; see millrace.QueueService.
 func (s Queues) Redrive(ctx context.Context, name string, which millrace.DeadSelection) (done, left int, err error) {
-	return s.eachDead(ctx, name, which, s.b.engine.Redrive)
+	return s.eachDead(ctx, name, which, func(_ *queue, lane int, d millrace.DeadOf) (int, int, error) {
+		return s.b.engine.Redrive(ctx, lane, d)
+	})
 }
 
 // DropDead removes dead letters; see millrace.QueueService.
 func (s Queues) DropDead(ctx context.Context, name string, which millrace.DeadSelection) (done, left int, err error) {
-	return s.eachDead(ctx, name, which, s.b.engine.DropDead)
+	return s.eachDead(ctx, name, which, func(q *queue, lane int, d millrace.DeadOf) (int, int, error) {
+		done, left, err := s.b.engine.DropDead(ctx, lane, d)
+		if err == nil && s.b.logging(ctx) {
+			s.b.logDeadDropped(ctx, q, d, done)
+		}
+		return done, left, err
+	})
 }
 
 // eachDead does something with dead letters, at most 1,000 in all.
-func (s Queues) eachDead(ctx context.Context, name string, which millrace.DeadSelection, do func(context.Context, int, millrace.DeadOf) (int, int, error)) (done, left int, err error) {
+func (s Queues) eachDead(ctx context.Context, name string, which millrace.DeadSelection, do func(*queue, int, millrace.DeadOf) (int, int, error)) (done, left int, err error) {
 	q, err := s.enterFor(ctx, name, selectionFaults(&which))
 	if err != nil {
 		return 0, 0, err
@@ -140,7 +148,7 @@ func (s Queues) eachDead(ctx context.Context, name string, which millrace.DeadSe
 		}
 		d := millrace.DeadOf{Queue: q.uid, Names: byLane[lane], All: which.All, Tenant: which.Tenant, Max: millrace.MaxPage - done}
 		err := s.inLane(ctx, q, lane, func() error {
-			n, rest, err := do(ctx, lane, d)
+			n, rest, err := do(q, lane, d)
 			done, left = done+n, left+rest
 			return err
 		})
@@ -156,6 +164,11 @@ func (s Queues) eachDead(ctx context.Context, name string, which millrace.DeadSe
 
 func selectionFaults(which *millrace.DeadSelection) []millrace.Fault {
 	faults := tenantFaults(which.Tenant)
+	for i, id := range which.IDs {
+		if id == "" {
+			faults = append(faults, millrace.Fault{Location: "ids[" + strconv.Itoa(i) + "]", Message: "must not be empty"})
+		}
+	}
 	switch {
 	case which.All == (len(which.IDs) > 0):
 		faults = append(faults, millrace.Fault{Location: "ids", Message: "must be given, or all, but not both"})
@@ -174,6 +187,7 @@ func (s Queues) Purge(ctx context.Context, name, tenant string) (done, left int,
 		return 0, 0, err
 	}
 	defer s.b.gate.leave()
+	defer func() { s.b.logDropped(ctx, q, tenant, "purge", done) }() // also what a failed purge took
 	until := time.Now().Add(purgeTime)
 	for lane := range s.b.identity.Lanes {
 		for {
@@ -200,7 +214,7 @@ func (s Queues) Purge(ctx context.Context, name, tenant string) (done, left int,
 }
 
 // Release gives back what a consumer held; see millrace.QueueService.
-func (s Queues) Release(ctx context.Context, name, consumer string) (int, error) {
+func (s Queues) Release(ctx context.Context, name, consumer string) (total int, err error) {
 	var faults []millrace.Fault
 	if m := millrace.NameFault(consumer); m != "" {
 		faults = append(faults, millrace.Fault{Location: "consumer", Message: m})
@@ -210,7 +224,7 @@ func (s Queues) Release(ctx context.Context, name, consumer string) (int, error)
 		return 0, err
 	}
 	defer s.b.gate.leave()
-	total := 0
+	defer func() { s.b.logReleased(ctx, q, consumer, total) }()
 	for lane := range s.b.identity.Lanes {
 		for {
 			n := 0

@@ -24,7 +24,11 @@ func (b *Broker) Held(ctx context.Context, tenant, id string) (millrace.Delayed,
 
 // CancelHeld takes a delayed event back; see millrace.Backbone.
 func (b *Broker) CancelHeld(ctx context.Context, tenant, id string) error {
-	return b.findHeld(tenant, id, func(lane int) error { return b.engine.CancelHeld(ctx, lane, tenant, id) })
+	err := b.findHeld(tenant, id, func(lane int) error { return b.engine.CancelHeld(ctx, lane, tenant, id) })
+	if err == nil && b.logging(ctx) {
+		b.logCancelled(ctx, tenant, id)
+	}
+	return err
 }
 
 // findHeld asks lane after lane, the id's own first: an event with a key lies in

@@ -14,8 +14,8 @@ func (s Queues) Inject(ctx context.Context, name string, events ...millrace.Even
 		return 0, err
 	}
 	defer s.b.gate.leave()
-	done := 0
-	for lane, list := range injectByLane(events, s.b.identity.Lanes) {
+	in := s.b.injection(events)
+	for lane, list := range in.lanes {
 		if len(list) == 0 {
 			continue
 		}
@@ -23,16 +23,25 @@ func (s Queues) Inject(ctx context.Context, name string, events ...millrace.Even
 			return s.b.engine.Inject(ctx, lane, millrace.Inject{Queue: q.uid, Events: list})
 		})
 		if err != nil {
-			return done, err
+			return in.failed(err)
 		}
-		done += len(list)
+		in.done(lane)
 	}
-	return done, nil
+	return len(events), nil
 }
 
-// injectByLane sorts events into the lanes where their keys lie.
-func injectByLane(events []millrace.Event, count int) [][]millrace.InjectEvent {
-	lanes := make([][]millrace.InjectEvent, count)
+// injection is events on their way into one queue.
+type injection struct {
+	lanes   [][]millrace.InjectEvent
+	indexes [][]int // by lane, which events these are
+	results []millrace.Published
+	in      int
+}
+
+// injection sorts events by lane.
+func (b *Broker) injection(events []millrace.Event) *injection {
+	n := b.identity.Lanes
+	in := &injection{lanes: make([][]millrace.InjectEvent, n), indexes: make([][]int, n), results: make([]millrace.Published, len(events))}
 	for i := range events {
 		e := events[i]
 		if e.Tenant == "" {
@@ -42,12 +51,37 @@ func injectByLane(events []millrace.Event, count int) [][]millrace.InjectEvent {
 		if place == "" {
 			place = e.ID
 		}
-		lane := millrace.LaneOf(millrace.Hash(e.Tenant, place), count)
-		lanes[lane] = append(lanes[lane], millrace.InjectEvent{
+		lane := millrace.LaneOf(millrace.Hash(e.Tenant, place), n)
+		in.lanes[lane] = append(in.lanes[lane], millrace.InjectEvent{
 			Tenant: e.Tenant, Key: e.Key, Seq: e.Seq, Prev: e.Prev, RecordedAt: e.RecordedAt, Body: millrace.AppendEvent(nil, &e),
 		})
+		in.indexes[lane] = append(in.indexes[lane], i)
+		in.results[i] = millrace.Published{ID: e.ID, Seq: e.Seq, Prev: e.Prev, HasKey: e.Key != ""}
 	}
-	return lanes
+	return in
+}
+
+// done notes that a lane has its events.
+func (in *injection) done(lane int) {
+	for _, i := range in.indexes[lane] {
+		in.results[i].Sinks = 1
+	}
+	in.in += len(in.indexes[lane])
+}
+
+// failed is the outcome if a lane refused its events: why, and which others are in.
+func (in *injection) failed(err error) (int, error) {
+	if in.in == 0 {
+		return 0, err
+	}
+	for i := range in.results {
+		if in.results[i].Sinks == 0 {
+			in.results[i] = millrace.Published{ID: in.results[i].ID, Err: err}
+		}
+	}
+	partly := millrace.Errorf(millrace.CodePartlyCommitted, "%d of %d events are in the queue; repeat the others only", in.in, len(in.results))
+	partly.Events = in.results
+	return in.in, partly
 }
 
 func injectFaults(events []millrace.Event) []millrace.Fault {

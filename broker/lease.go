@@ -94,7 +94,7 @@ func (s Queues) lookEverywhere(ctx context.Context, q *queue, o millrace.LeaseOp
 	for i := 0; i < len(empty) && len(messages) == 0 && err == nil; i++ {
 		var got taken
 		if got, err = s.visit(ctx, q, empty[i], o); err == nil {
-			messages, err = s.messages(q, got)
+			messages, err = s.messages(ctx, q, got)
 		}
 	}
 	return messages, err
@@ -185,7 +185,7 @@ func (s Queues) look(ctx context.Context, q *queue, o millrace.LeaseOptions) (fo
 		}
 		err := g.Wait()
 		for _, l := range leased {
-			messages, decodeErr := s.messages(q, l)
+			messages, decodeErr := s.messages(ctx, q, l)
 			found = append(found, messages...)
 			more = more || l.Tenants > 0
 			err = errors.Join(err, decodeErr)
@@ -247,7 +247,7 @@ func (s Queues) inLane(ctx context.Context, q *queue, lane int, do func() error)
 	return do()
 }
 
-func (s Queues) messages(q *queue, l taken) ([]millrace.Message, error) {
+func (s Queues) messages(ctx context.Context, q *queue, l taken) ([]millrace.Message, error) {
 	out := make([]millrace.Message, 0, len(l.Messages))
 	for _, m := range l.Messages {
 		e, err := millrace.DecodeEvent(m.Body)
@@ -261,6 +261,9 @@ func (s Queues) messages(q *queue, l taken) ([]millrace.Message, error) {
 			message.Receipt = millrace.Receipt{Name: m.Name, Attempt: m.Attempt, Token: l.token}.String()
 		}
 		out = append(out, message)
+	}
+	if l.once && s.b.logging(ctx) {
+		s.b.logOnce(ctx, out)
 	}
 	return out, nil
 }

@@ -45,6 +45,10 @@ func (b *Broker) publishOwn(ctx context.Context, e millrace.Event) error {
 	return p.outcome()
 }
 
+// Refused counts events of publishes that were refused before they reached the
+// broker, because they could not be read.
+func (b *Broker) Refused(events int) { b.refused.Add(int64(events)) }
+
 // publication is one request on its way into the lanes.
 type publication struct {
 	events  []millrace.CommitEvent
@@ -191,6 +195,7 @@ func (b *Broker) commitPart(ctx context.Context, p *publication, lane int, index
 		}
 		p.record(indexes[:n], done)
 		b.reaper.note(lane, done.Due)
+		b.logExits(ctx, done.Dropped)
 		return n, nil
 	}
 	return 0, millrace.Errorf(millrace.CodeUnavailable, "the definitions keep changing; try again")

@@ -204,16 +204,15 @@ func (s Queues) Delete(ctx context.Context, name string, ifEmpty bool) error {
 	if err != nil {
 		return err
 	}
-	if ifEmpty {
-		held, err := s.describe(ctx, q)
-		if err != nil {
-			return err
-		}
-		if held.QueueCounts != (millrace.QueueCounts{}) {
-			return millrace.Errorf(millrace.CodeNotEmpty, "the queue holds messages")
-		}
+	held, err := s.heldBefore(ctx, q, ifEmpty)
+	if err != nil {
+		return err
 	}
-	return s.b.remove(ctx, q.definition)
+	if err := s.b.remove(ctx, q.definition); err != nil {
+		return err
+	}
+	s.b.logDropped(ctx, q, "", "queue_deleted", held)
+	return nil
 }
 
 // remove deletes a sink's definition and tells every lane; what it held is swept.
@@ -233,6 +232,23 @@ func (b *Broker) remove(ctx context.Context, d millrace.Definition) error {
 	b.sweeper.nudge()
 	_, err = b.registry.reload(ctx)
 	return err
+}
+
+// heldBefore is how many messages a queue holds that is to be deleted, if that
+// is of interest, and CodeNotEmpty if there must be none.
+func (s Queues) heldBefore(ctx context.Context, q *queue, ifEmpty bool) (int, error) {
+	if !ifEmpty && !s.b.logging(ctx) {
+		return 0, nil
+	}
+	d, err := s.describe(ctx, q)
+	if err != nil {
+		return 0, err
+	}
+	held := int(d.Ready + d.Leased + d.Delayed + d.Dead)
+	if ifEmpty && held > 0 {
+		return 0, millrace.Errorf(millrace.CodeNotEmpty, "the queue holds messages")
+	}
+	return held, nil
 }
 
 // pageOf cuts a page out of sorted names. A cursor is the name before its page.

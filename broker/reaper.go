@@ -25,6 +25,7 @@ type reaper struct {
 	log    *slog.Logger
 	nudged chan struct{}
 	held   func(ctx context.Context, lane int, due []millrace.HeldEvent) // takes delayed events that are due
+	left   func(ctx context.Context, exits []millrace.Exit)              // is told what left a lease or a queue
 
 	mu      sync.Mutex
 	next    []time.Time // by lane, when its next entry is due
@@ -165,6 +166,7 @@ func (r *reaper) step(ctx context.Context, lane int) {
 	default:
 		r.note(lane, s.Due)
 	}
+	r.left(ctx, s.Exits)
 	if s.Expired+s.Returned+s.Forgotten+len(s.Events) > 0 {
 		r.log.Debug("stepped", "lane", lane, "expired", s.Expired, "returned", s.Returned, "dead", s.Dead, "forgotten", s.Forgotten, "due", len(s.Events))
 	}

@@ -2,10 +2,17 @@ package broker
 
 import (
 	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"runtime"
 	"slices"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/engine/embedded"
 )
 
 func testQueue(t testing.TB, name, match string) *queue {
@@ -56,15 +63,140 @@ func TestTheRoutersMemoryIsBounded(t *testing.T) {
 	}
 }
 
-func BenchmarkRouteHot(b *testing.B) {
+// thousand is a router of 1,000 queues, whose patterns are made from their numbers.
+func thousand(t testing.TB, pattern string) *router {
+	t.Helper()
 	queues := map[string]*queue{}
 	for i := range 1000 {
 		name := fmt.Sprint("q", i)
-		queues[name] = testQueue(b, name, fmt.Sprintf(":topic%d:", i))
+		queues[name] = testQueue(t, name, fmt.Sprintf(pattern, i))
 	}
-	r := newRouter(&house{queues: queues})
+	return newRouter(&house{queues: queues})
+}
+
+// cold is the address of the n-th of ever new tenants.
+func cold(n int) address {
+	return addressOf(&millrace.Event{Tenant: "tenant" + strconv.Itoa(n), Topic: "topic" + strconv.Itoa(n%1000), Type: "created"})
+}
+
+func TestEverNewAddressesTakeNoMoreMemoryThanTheCache(t *testing.T) {
+	const most = 16 << 20
+	r := thousand(t, ":topic%d:")
+	for n := range routeCacheSize {
+		r.route(cold(n))
+	}
+	before, addresses := heap(), 60_000
+	if os.Getenv("MILLRACE_LONG") == "1" {
+		addresses = 1_000_000
+	}
+	for n := range addresses {
+		r.route(cold(n))
+	}
+	if grown := heap() - before; grown > most {
+		t.Errorf("the heap grew by %d KiB, want at most %d", grown>>10, most>>10)
+	}
+	runtime.KeepAlive(r)
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestAColdAddressIsFoundQuicklyAmongAThousandTopics(t *testing.T) {
+	const most = 100 * time.Microsecond // 10 µs is the aim, on a machine that does nothing else
+	r := thousand(t, ":topic%d:")
+	best := time.Hour
+	for round := range 5 {
+		const addresses = 4_000
+		start := time.Now()
+		for n := range addresses {
+			r.route(cold(round*addresses + n))
+		}
+		best = min(best, time.Since(start)/addresses)
+	}
+	if best > most {
+		t.Errorf("a cold address takes %v, want at most %v", best, most)
+	}
+	t.Logf("a cold address takes %v", best)
+}
+
+func TestAHotAddressCostsNoMoreWithAThousandQueues(t *testing.T) {
+	one := newRouter(&house{queues: map[string]*queue{"q": testQueue(t, "q", ":topic7:")}})
+	many := thousand(t, ":topic%d:")
+	hot := addressOf(&millrace.Event{Tenant: "acme", Topic: "topic7", Type: "created"})
+	ratio := math.Inf(1)
+	for range 10 { // the least disturbed round counts
+		ratio = min(ratio, float64(timed(many, hot))/float64(timed(one, hot)))
+	}
+	if ratio > 2 {
+		t.Errorf("a hot address costs %.1f times as much with 1,000 queues, want about as much", ratio)
+	}
+}
+
+// timed is how long it takes to route an address many times.
+func timed(r *router, a address) time.Duration {
+	start := time.Now()
+	for range 20_000 {
+		r.route(a)
+	}
+	return time.Since(start)
+}
+
+func BenchmarkRouteHot(b *testing.B) {
+	r := thousand(b, ":topic%d:")
 	e := millrace.Event{Tenant: "acme", Topic: "topic7", Type: "x"}
 	for b.Loop() {
 		r.route(addressOf(&e))
+	}
+}
+
+// BenchmarkRouteCold routes addresses that were never seen, by 1,000 patterns:
+// with a topic that stands in each as plain text, with one that is found behind
+// an operator, and without any.
+func BenchmarkRouteCold(b *testing.B) {
+	for name, pattern := range map[string]string{
+		"literal": ":topic%d:", "anchored": "^.*:topic%d:created$", "grouped": "^(acme|beta):topic%d:", "alternatives": ":(topic%d|other):",
+		"anytopic": "^tenant%d:", "anytype": ":created%d$", "class": "[a-z]+:topic%d[a-z]*:c.*d",
+	} {
+		b.Run(name, func(b *testing.B) {
+			r := thousand(b, pattern)
+			n := 0
+			for b.Loop() {
+				r.route(cold(n))
+				n++
+			}
+		})
+	}
+}
+
+// BenchmarkPublishRouted publishes to one hot address, beside one queue and
+// beside 1,000 of other topics: what the routing adds.
+func BenchmarkPublishRouted(b *testing.B) {
+	for _, queues := range []int{1, 1000} {
+		b.Run(fmt.Sprint(queues), func(b *testing.B) {
+			e, err := embedded.OpenMemory(b.Context(), millrace.EngineOptions{Lanes: 1})
+			if err != nil {
+				b.Fatal(err)
+			}
+			broker, err := New(b.Context(), e, Options{Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() { _ = broker.Close(b.Context()) }()
+			for i := range queues {
+				if _, _, err := broker.Queues().Put(b.Context(), fmt.Sprint("q", i), millrace.DefaultQueueSpec(fmt.Sprintf(":topic%d:", i))); err != nil {
+					b.Fatal(err)
+				}
+			}
+			event := millrace.Event{Topic: "topic0", Type: "created", Data: []byte(`{}`)}
+			for b.Loop() {
+				if _, err := broker.Publish(b.Context(), event); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -42,6 +42,9 @@ func (s Queues) settle(ctx context.Context, name string, verb millrace.Verb, ite
 			return out, err
 		}
 		s.b.reaper.note(group.lane, done.Due)
+		if s.b.logging(ctx) {
+			s.b.logSettled(ctx, q, verb, group, done)
+		}
 		out.Dead += done.Dead
 		out.Settled += len(group.items) - len(done.Lost)
 		for _, i := range done.Lost {

@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -229,6 +230,34 @@ func TestALargeInjectionTakesSeveralRequests(t *testing.T) {
 	n, err := connect(t, s, Options{}, nil).Queues().Inject(ctx, "emails", events...)
 	if calls := len(s.taken()); err != nil || n != 50 || calls != 3 {
 		t.Errorf("%d of 50 in %d calls: %v", n, calls, err)
+	}
+}
+
+func TestAnInjectionOfWhichALaterRequestFailsSaysWhichEventsAreIn(t *testing.T) {
+	large := storedEvent
+	large.Data = []byte(`"` + strings.Repeat("x", 200<<10) + `"`)
+	events := make([]millrace.Event, 50)
+	for i := range events {
+		events[i] = large
+		events[i].ID = strconv.Itoa(i)
+	}
+	parts := injections(events)
+	second := len(parts[0])
+	results := make([]millrace.Published, len(parts[1]))
+	for i := range results {
+		results[i] = millrace.Published{ID: strconv.Itoa(second + i), Err: millrace.ErrUnavailable}
+	}
+	results[1] = millrace.Published{ID: strconv.Itoa(second + 1), Seq: 41, Sinks: 1}
+	s := &scripted{refuse: map[string]error{strconv.Itoa(second): &millrace.Error{Code: millrace.CodePartlyCommitted, Detail: "some", Events: results}}}
+	n, err := connect(t, s, Options{}, nil).Queues().Inject(ctx, "emails", events...)
+	var partly *millrace.Error
+	if !errors.As(err, &partly) || partly.Code != millrace.CodePartlyCommitted || len(partly.Events) != 50 || n != second+1 {
+		t.Fatalf("%d are in: %v", n, err)
+	}
+	for i, e := range partly.Events {
+		if in := i < second || i == second+1; in != (e.Err == nil) || e.ID != strconv.Itoa(i) {
+			t.Errorf("event %d: %+v", i, e)
+		}
 	}
 }
 

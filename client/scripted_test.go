@@ -14,6 +14,8 @@ type scripted struct {
 	mu    sync.Mutex
 	calls []string
 	err   error
+
+	refuse map[string]error // what an inject answers, by the id of its first event
 }
 
 func (s *scripted) note(format string, args ...any) error {
@@ -48,9 +50,13 @@ var (
 )
 
 func (s *scripted) Durability() millrace.Durability { return millrace.Durable }
+func (s *scripted) Refused(int)                     {}
 func (s *scripted) Ready(context.Context) error     { return nil }
 func (s *scripted) Queues() millrace.QueueService   { return scriptedQueues{s} }
 func (s *scripted) Topics() millrace.TopicService   { return nil }
+
+// Subscriptions is not asked of it.
+func (s *scripted) Subscriptions() millrace.SubscriptionService { return nil }
 func (s *scripted) Stats(context.Context) (millrace.Stats, error) {
 	return millrace.Stats{LaneStats: millrace.LaneStats{Held: 7}}, s.note("stats")
 }
@@ -170,5 +176,8 @@ func (s scriptedQueues) DeleteTenant(_ context.Context, name, tenant string) err
 }
 
 func (s scriptedQueues) Inject(_ context.Context, name string, events ...millrace.Event) (int, error) {
+	if err := s.refuse[events[0].ID]; err != nil {
+		return 0, err
+	}
 	return len(events), s.note("inject %q %d %+v", name, len(events), events[0])
 }

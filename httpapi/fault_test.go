@@ -98,6 +98,15 @@ func TestABadRequestIsRefusedWholeAndNothingIsStored(t *testing.T) {
 	}
 }
 
+func TestAPublishThatCannotBeReadCountsAsRefused(t *testing.T) {
+	s := newSite(t, openBroker(t), Options{})
+	s.want(422, "POST", events, `[{"type":"a"},{"type":7},{"type":"b"}]`)
+	s.want(400, "POST", events, `{"type":`)
+	if stats := s.want(200, "GET", "/v1/stats", "").body; !strings.Contains(stats, `"refused":2,`) {
+		t.Error(stats)
+	}
+}
+
 func TestABodyOfExactlyTheLimitIsRead(t *testing.T) {
 	s := newSite(t, openBroker(t), Options{})
 	padded := `{"type":"a"}` + strings.Repeat(" ", 4<<20-len(`{"type":"a"}`))

@@ -27,6 +27,9 @@ type Backend interface {
 	// Durability is the level that answers have now.
 	Durability() millrace.Durability
 
+	// Refused counts events of publishes that were refused before they reached it.
+	Refused(events int)
+
 	// Ready is nil if requests can be served now, or says why not.
 	Ready(ctx context.Context) error
 }

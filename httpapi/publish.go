@@ -10,6 +10,7 @@ func (s *server) publish(c *call) (answer, error) {
 	path := api.PublishPath{Topic: c.PathValue("topic"), IdempotencyKey: c.Header.Get("Idempotency-Key")}
 	events, err := api.DecodePublish(c.body, path)
 	if err := c.check(emptyKey(c), err); err != nil {
+		s.backend.Refused(1) // how many events there are in what cannot be read is not known
 		return answer{}, err
 	}
 	results, err := s.backend.Publish(c.Context(), events...)

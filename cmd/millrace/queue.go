@@ -16,7 +16,7 @@ func newQueue(r *remote) *cobra.Command {
 		newQueueCreate(r), newQueueList(r), newQueueShow(r), newQueueDelete(r),
 		newQueueLease(r), newQueueAck(r), newQueueRetry(r), newQueueBury(r), newQueueExtend(r), newQueueRelease(r),
 		newQueuePause(r), newQueueResume(r), newQueueInject(r),
-		newQueuePeek(r), newQueueDead(r), newQueueRedrive(r), newQueuePurge(r),
+		newQueuePeek(r), newQueueDead(r), newQueueRedrive(r), newQueueDropDead(r), newQueuePurge(r),
 		newQueueTenants(r), newQueueWeight(r),
 	)
 	for _, sub := range cmd.Commands() {

@@ -85,41 +85,22 @@ func newQueueRedrive(r *remote) *cobra.Command {
 		Example: "  millrace queue redrive emails --all --tenant acme\n  millrace queue redrive emails 01K0C",
 		Args:    atLeast("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			which.IDs = args[1:]
-			switch named := len(which.IDs) > 0; {
-			case named == which.All:
-				return usagef("name the messages, as `queue dead` shows them, or give --all")
-			case named && which.Tenant != "":
-				return usagef("--tenant goes with --all, not with messages")
+			if err := selectDead(&which, args[1:]); err != nil {
+				return err
 			}
 			c, err := r.open()
 			if err != nil {
 				return err
 			}
-			done, left, err := redriveAll(cmd.Context(), c.Queues(), args[0], which)
+			done, left, err := allDead(cmd.Context(), args[0], which, c.Queues().Redrive)
 			if err != nil {
 				return err
 			}
 			return r.print(cmd, api.AppendRedriven(nil, done, left), [][]string{{"REDRIVEN", "REMAINING"}, {strconv.Itoa(done), strconv.Itoa(left)}})
 		},
 	}
-	cmd.Flags().BoolVar(&which.All, "all", false, "all of them")
-	cmd.Flags().StringVar(&which.Tenant, "tenant", "", "with --all, of this tenant alone")
+	selectionFlags(cmd, &which)
 	return cmd
-}
-
-// redriveAll redrives as many dead letters as there were when it began; those
-// that die again meanwhile are not taken twice.
-func redriveAll(ctx context.Context, q millrace.QueueService, name string, which millrace.DeadSelection) (done, left int, err error) {
-	done, left, err = q.Redrive(ctx, name, which)
-	for total := done + left; which.All && err == nil && left > 0 && done < total; {
-		var n int
-		if n, left, err = q.Redrive(ctx, name, which); n == 0 {
-			break
-		}
-		done += n
-	}
-	return done, left, err
 }
 
 func newQueuePurge(r *remote) *cobra.Command {

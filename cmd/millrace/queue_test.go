@@ -71,6 +71,35 @@ func TestAQueuesLifeThroughTheCommandLine(t *testing.T) {
 	s.refused("queue list", "queue show emails")
 }
 
+func TestDeadLettersAreDroppedThroughTheCommandLine(t *testing.T) {
+	s := shell{t, server(t, "--store", "memory:")}
+	s.want("emails", "queue create emails --match :orders:")
+	for _, tenant := range []string{"acme", "acme", "bolt", "bolt"} {
+		s.want("false", "publish orders --type created --tenant "+tenant)
+		s.want(`"settled": 1`, "queue bury emails "+s.lease("")+" --error boom --json")
+	}
+	out := s.want("boom", "queue dead emails --tenant acme --json")
+	id := regexp.MustCompile(`"id": "([^"]+)"`).FindStringSubmatch(out)[1]
+	s.misused("add --yes", "queue drop-dead emails "+id)
+	s.misused("or give --all", "queue drop-dead emails --yes")
+	s.misused("or give --all", "queue drop-dead emails --all --yes "+id)
+	s.misused("--tenant goes with --all", "queue drop-dead emails --tenant acme --yes "+id)
+	s.want(`"purged": 1`, "queue drop-dead emails --yes --json "+id)
+	s.refused("queue list", "queue drop-dead emails --yes "+id)
+	s.want(`"purged": 2`, "queue drop-dead emails --all --tenant bolt --yes --json")
+	s.want(`"dead": 1`, "queue show emails --json")
+	s.want("DROPPED", "queue drop-dead emails --all --yes")
+	s.want(`"dead": 0`, "queue show emails --json")
+}
+
+// misused runs a line that is wrong in itself and checks what it says.
+func (s shell) misused(text, line string) {
+	s.t.Helper()
+	if code, _, errs := command(s.t, append(strings.Fields(line), "--server", s.url)...); code != exitUsage || !strings.Contains(errs, text) {
+		s.t.Fatalf("%s: exit %d, %q, want %q", line, code, errs, text)
+	}
+}
+
 func TestAFullQueueIsExplained(t *testing.T) {
 	s := shell{t, server(t, "--store", "memory:")}
 	s.want("emails", "queue create emails --match :orders: --max-length 1")
@@ -109,5 +138,22 @@ func TestInjectedEventsThroughTheCommandLine(t *testing.T) {
 	code := run(t.Context(), []string{"queue", "inject", "emails", "--server", s.url}, strings.NewReader(`{"events":[{}]}`), &out, &errs)
 	if code != exitFailure || !strings.Contains(errs.String(), "body.events[0].seq is required") || !strings.Contains(errs.String(), "as a queue or a listing shows them") {
 		t.Errorf("exit %d, %q", code, errs.String())
+	}
+}
+
+func TestEveryVerbSaysWhatToDoWhenTheQueueIsNotThere(t *testing.T) {
+	s := shell{t, server(t, "--store", "memory:")}
+	s.want("QUEUE", "queue list")
+	for _, line := range []string{
+		"show nope", "lease nope", "ack nope q6K", "retry nope q6K", "bury nope q6K", "extend nope q6K", "release nope --consumer w",
+		"peek nope", "tenants nope", "weight nope acme", "weight nope acme --weight 2", "weight nope acme --reset", "pause nope", "resume nope",
+		"purge nope --yes", "dead nope", "redrive nope --all", "redrive nope 01K0C", "drop-dead nope --all --yes", "drop-dead nope 01K0C --yes",
+		"delete nope --yes", "delete nope --if-empty",
+	} {
+		s.refused("`millrace queue list` shows the queues", "queue "+line)
+	}
+	s.refused("body.match", "queue create nope")
+	for _, line := range []string{"create", "show", "lease", "ack nope", "weight nope", "redrive nope", "purge nope", "delete nope", "list nope"} {
+		s.misused("", "queue "+line)
 	}
 }

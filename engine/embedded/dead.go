@@ -107,8 +107,8 @@ func (l *lane) nextDeadDue(q *queue) error {
 func dueOf(key []byte) int64 { return int64(binary.BigEndian.Uint64(key[10:18])) }
 
 // forgetDead drops up to most dead letters of a queue whose retention ended at
-// one moment, and returns how many.
-func (l *lane) forgetDead(g *group, q *queue, now, at int64, most int) (n int) {
+// one moment, and returns which.
+func (l *lane) forgetDead(g *group, q *queue, now, at int64, most int) (gone []millrace.Exit) {
 	w := settling{lane: l, queue: q, group: g, now: now}
 	defer w.end()
 	names, err := l.deadDueAt(q, at, most)
@@ -121,7 +121,7 @@ func (l *lane) forgetDead(g *group, q *queue, now, at int64, most int) (n int) {
 			break
 		}
 		w.dropDead(seq, d)
-		n++
+		gone = append(gone, q.exit(seq, millrace.ReasonRetention))
 	}
 	if err == nil {
 		err = l.nextDeadDue(q)
@@ -129,7 +129,7 @@ func (l *lane) forgetDead(g *group, q *queue, now, at int64, most int) (n int) {
 	if err != nil {
 		l.engine.fail(err)
 	}
-	return n
+	return gone
 }
 
 // deadDueAt is up to most dead letters whose retention ends at one moment.

@@ -219,6 +219,7 @@ type lane struct {
 	held        map[uint64]*heldEvent
 	heldDigests map[millrace.Digest]*heldEvent // those whose ids are remembered
 	freed       []uint64                       // bodies that the transition has freed
+	dropped     []millrace.Exit                // messages that the transition has dropped
 
 	digests recent[millrace.Digest, remembered[stamp]]
 	lasts   recent[string, remembered[uint64]]

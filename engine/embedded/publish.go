@@ -106,6 +106,7 @@ func (p *publication) writeAll(g *group, now int64) {
 	if len(seqs) > 0 {
 		p.lane.cache.add(seqs, kept, p.lane.appliedSeq)
 	}
+	p.out.Dropped, p.lane.dropped = p.lane.dropped, nil
 	p.lane.dropFreed()
 }
 

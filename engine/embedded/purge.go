@@ -101,13 +101,19 @@ func (w *settling) purgeWaiting(f *facet, most int) (done int, err error) {
 	return done + n, err
 }
 
+// exit is a message that left the queue or its lease.
+func (q *queue) exit(seq uint64, reason string) millrace.Exit {
+	return millrace.Exit{Queue: q.uid.String(), Name: seq, Reason: reason}
+}
+
 // dropFirst drops the first plain message of a facet, which must be in memory.
-func (w *settling) dropFirst(f *facet) {
+func (w *settling) dropFirst(f *facet) (seq uint64) {
 	e := f.take()
 	w.queue.depart(f)
 	w.eraseRecord(e.seq, f, nil)
 	w.release(e)
 	w.countDropped()
+	return e.seq
 }
 
 // dropOldest makes room for a message that is over the queue's limit.
@@ -125,7 +131,7 @@ func (l *lane) dropOldest(g *group, q *queue, f *facet, now int64) {
 			return
 		}
 	}
-	w.dropFirst(f)
+	l.dropped = append(l.dropped, q.exit(w.dropFirst(f), millrace.ReasonMaxLength))
 	l.freed = w.freed
 }
 

@@ -45,7 +45,7 @@ func (e *Engine) Define(ctx context.Context, d millrace.Definition, replaces uin
 		if old.Version != replaces {
 			return &millrace.Error{Code: millrace.CodeChanged, CurrentVersion: old.Version}
 		}
-		d.Version, d.Revision = r.version+1, old.Revision+1
+		d.Version = r.version + 1
 		d.Spec = slices.Clone(d.Spec)
 		return r.write(g, d)
 	})

@@ -44,6 +44,7 @@ type settling struct {
 	now   int64
 	freed []uint64 // bodies that nobody holds any more
 	dead  int      // messages whose attempts were spent
+	exits []millrace.Exit
 	lines lineReader
 }
 

@@ -66,7 +66,9 @@ func (s *stepping) one(d *due) bool {
 		l.wake(s.group, d)
 		s.out.Returned++
 	case dueDead:
-		s.out.Forgotten += l.forgetDead(s.group, d.queue, s.now, d.at, s.most-s.done())
+		exits := l.forgetDead(s.group, d.queue, s.now, d.at, s.most-s.done())
+		s.out.Forgotten += len(exits)
+		s.out.Exits = append(s.out.Exits, exits...)
 	case dueEvent:
 		return s.handOut(l.held[d.seq])
 	}
@@ -78,6 +80,7 @@ func (s *stepping) one(d *due) bool {
 func (s *stepping) expire(ls *lease) {
 	w := settling{lane: s.lane, queue: ls.due.queue, group: s.group, now: s.now}
 	expired, dead := w.expireUnder(ls, s.most-s.done())
+	s.out.Exits = append(s.out.Exits, w.exits...)
 	s.out.Expired += expired
 	s.out.Dead += dead
 	w.end()
@@ -93,9 +96,12 @@ func (w *settling) expireUnder(ls *lease, most int) (expired, dead int) {
 			continue
 		}
 		expired++
+		reason := millrace.ReasonLeaseEnded
 		if w.expire(seq) {
 			dead++
+			reason = millrace.ReasonAttempts
 		}
+		w.exits = append(w.exits, q.exit(seq, reason))
 	}
 	return expired, dead
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -13,18 +14,24 @@ import (
 // Audit judges a store by the history of the loads that ran on it, and returns
 // everything that is wrong: an acknowledged event that is lost, one that nobody
 // published, one that is in some of its queues only, one that is stored twice, a
-// settled message that came back, a chain of keys with a gap, an error that a
-// caller must not see. It publishes everything again and drains the store.
+// settled or purged message that came back, a redriven one that did not, a chain
+// of keys with a gap, an error that a caller must not see. It publishes everything again and drains the store.
 func Audit(ctx context.Context, e millrace.Engine, h History) error {
 	a := newAudit(e)
 	a.read(h)
 	if err := a.republish(ctx); err != nil {
 		return err
 	}
+	if err := a.resetTenants(ctx); err != nil {
+		return err
+	}
 	if err := a.drain(ctx); err != nil {
 		return err
 	}
 	a.judgeMessages()
+	if err := a.judgePurged(ctx); err != nil {
+		return err
+	}
 	a.judgeChains()
 	a.judgeOrder(h)
 	if err := a.judgeCounts(ctx); err != nil {
@@ -53,6 +60,7 @@ type audit struct {
 	found   map[place]string       // what was drained: id
 	dead    map[string]int64
 	last    map[chain]uint64 // of the ordered queue: what was drained last
+	managed managed
 	faults  []error
 }
 
@@ -60,9 +68,12 @@ type audit struct {
 type fate struct {
 	LedgerEvent
 	lane      int
+	invoked   int  // index of the first try
+	acked     int  // index of the first acknowledgement
 	uncertain bool // some try may have stored it
 	done      bool // some try was acknowledged
 	stored    bool // some try was acknowledged as the first
+	seen      bool // some lease was answered with it
 }
 
 // settlement is what is known of how a message ended.
@@ -76,6 +87,7 @@ func newAudit(e millrace.Engine) *audit {
 	return &audit{
 		engine: e, fates: map[string]*fate{}, bySeq: map[uint64]string{}, settled: map[place]*settlement{},
 		leases: map[place]map[int]bool{}, found: map[place]string{}, dead: map[string]int64{}, last: map[chain]uint64{},
+		managed: managed{settings: map[tenantAt]*setting{}},
 	}
 }
 
@@ -89,10 +101,10 @@ func (a *audit) wrong(format string, args ...any) {
 // read takes the history in, in its order.
 func (a *audit) read(h History) {
 	invoked := map[string]int{}
-	outcomes := map[string]Phase{}
-	for _, e := range h {
+	outcomes, ends := map[string]Entry{}, map[string]int{}
+	for i, e := range h {
 		if e.Phase != Invoked {
-			outcomes[e.Call] = e.Phase
+			outcomes[e.Call], ends[e.Call] = e, i
 		}
 	}
 	for i, e := range h {
@@ -101,7 +113,8 @@ func (a *audit) read(h History) {
 		}
 		if e.Phase == Invoked {
 			invoked[e.Call] = i
-			a.readInvocation(e, outcomes[e.Call])
+			a.readInvocation(e, outcomes[e.Call].Phase, i)
+			a.readManagement(e, outcomes[e.Call], i, ends[e.Call])
 			continue
 		}
 		if e.Phase == Done {
@@ -110,24 +123,26 @@ func (a *audit) read(h History) {
 	}
 }
 
-func (a *audit) readInvocation(e Entry, outcome Phase) {
+func (a *audit) readInvocation(e Entry, outcome Phase, at int) {
 	switch e.Op {
 	case "publish":
 		if a.fates[e.Events[0].ID] == nil {
 			a.commits = append(a.commits, e.Events)
 			for _, event := range e.Events {
-				a.fates[event.ID] = &fate{LedgerEvent: event, lane: e.Lane}
+				a.fates[event.ID] = &fate{LedgerEvent: event, lane: e.Lane, invoked: at, acked: math.MaxInt}
 			}
 		}
 		for _, event := range e.Events {
 			f := a.fates[event.ID]
 			f.uncertain = f.uncertain || outcome != Refused
 		}
+	case "inject":
+		a.readInjection(e, outcome)
 	case "settle":
 		for _, m := range e.Events {
 			a.identified(place{e.Queue, m.Seq}, m)
 			s := a.settlement(place{e.Queue, m.Seq})
-			s.tried = s.tried || outcome != Refused && e.Verb != string(millrace.Retry)
+			s.tried = s.tried || outcome != Refused && e.Verb != string(millrace.Retry) && !e.Released
 		}
 	}
 }
@@ -143,6 +158,9 @@ func (a *audit) readOutcome(call, e Entry, invoked, at int) {
 	switch e.Op {
 	case "publish":
 		for i, s := range e.Events {
+			if f := a.fates[call.Events[i].ID]; !f.done {
+				f.acked = at
+			}
 			a.stamped(call.Events[i].ID, s)
 		}
 	case "lease":
@@ -151,6 +169,9 @@ func (a *audit) readOutcome(call, e Entry, invoked, at int) {
 		}
 	case "settle":
 		for _, m := range e.Events {
+			if call.Released && !m.Lost {
+				a.wrong("message %d of %s was settled after it was released", m.Seq, e.Queue)
+			}
 			if s := a.settlement(place{e.Queue, m.Seq}); !m.Lost && e.Verb != string(millrace.Retry) {
 				if s.done >= 0 {
 					a.wrong("message %d of %s was settled twice", m.Seq, e.Queue)
@@ -198,12 +219,15 @@ func (a *audit) readLease(queue string, m LedgerEvent, invoked int) {
 	}
 	a.leases[p][m.Attempt] = true
 	a.identified(p, m)
+	if f := a.fates[m.ID]; f != nil {
+		f.seen = true
+	}
 }
 
 // identified compares a message with the event that it must be.
 func (a *audit) identified(p place, m LedgerEvent) {
 	f := a.fates[m.ID]
-	if f != nil && f.Delay > 0 && f.Seq == 0 {
+	if f != nil && (f.Delay > 0 || f.Own != 0) && f.Seq == 0 {
 		f.Seq = m.Seq
 	}
 	switch {
@@ -213,6 +237,8 @@ func (a *audit) identified(p place, m LedgerEvent) {
 		a.wrong("event %s is in %s, where it was not sent", m.ID, p.queue)
 	case m.Tenant != f.Tenant:
 		a.wrong("event %s of tenant %s was served as %s's", m.ID, f.Tenant, m.Tenant)
+	case f.Own != m.Own:
+		a.wrong("event %s has the seq %d of its own and is served with %d", m.ID, f.Own, m.Own)
 	case f.Seq != 0 && f.Seq != m.Seq:
 		a.wrong("event %s has seq %d and is message %d of %s", m.ID, f.Seq, m.Seq, p.queue)
 	case !f.uncertain && !f.done:
@@ -291,7 +317,7 @@ func (a *audit) drainQueue(ctx context.Context, lane int, queue string, now time
 			break
 		}
 		for _, m := range got.Messages {
-			a.drained(place{queue, m.Seq}, m)
+			a.drained(place{queue, m.Name}, m)
 		}
 		if queue == orderedQueue {
 			a.drainedInOrder(got.Messages)
@@ -318,14 +344,20 @@ func (a *audit) drained(p place, m millrace.LeasedMessage) {
 		a.wrong("message %d of %s (%s) is there twice", p.seq, p.queue, id)
 	}
 	a.found[p] = id
-	a.identified(p, LedgerEvent{ID: id, Tenant: m.Tenant, Seq: m.Seq})
+	a.identified(p, leasedEvent(m))
 }
+
+// in reports whether an event was sent to a queue.
+func (f *fate) in(queue string) bool { return slices.Contains(f.Queues, queue) }
 
 // judgeMessages compares, for each event and queue, what ended with what is there.
 func (a *audit) judgeMessages() {
 	least, most := map[string]int64{}, map[string]int64{}
 	for _, f := range a.fates {
 		for _, queue := range f.Queues {
+			if queue == purgedQueue {
+				continue
+			}
 			p := place{queue, f.Seq}
 			_, there := a.found[p]
 			s := a.settlement(p)
@@ -338,6 +370,7 @@ func (a *audit) judgeMessages() {
 				most[queue]++
 			case s.tried:
 				most[queue]++
+			case f.absent():
 			case queue != impatientQueue:
 				a.wrong("message %d of %s (%s) is lost", p.seq, queue, f.ID)
 			default: // its attempts were spent
@@ -357,7 +390,7 @@ func (a *audit) judgeMessages() {
 func (a *audit) judgeChains() {
 	chains := map[[2]string][]*fate{}
 	for _, f := range a.fates {
-		if f.Delay > 0 {
+		if f.Delay > 0 || f.Own != 0 {
 			continue // it has no key
 		}
 		chain := [2]string{f.Tenant, f.Key}
@@ -388,8 +421,8 @@ func (a *audit) judgeCounts(ctx context.Context) error {
 			a.wrong("lane %d holds %d events after all were taken out", lane, s.Held)
 		}
 	}
-	if published != int64(len(a.fates)) {
-		a.wrong("the lanes count %d events, %d were published", published, len(a.fates))
+	if want := int64(len(a.fates) - a.managed.injected); published != want {
+		a.wrong("the lanes count %d events, %d were published", published, want)
 	}
 	return nil
 }

@@ -25,10 +25,10 @@ func story(t *testing.T) (*Model, *Load) {
 	for _, id := range []string{"a", "b", "c", "d"} {
 		l.publish("publish "+id, both2(id))
 	}
-	h := l.lease("lease", 0, patientQueue, 2)
+	h := l.lease("lease", 0, patientQueue, 2, "c")
 	l.settle("ack", 0, patientQueue, millrace.Ack, h.part(0), 0)
 	l.settle("bury", 0, patientQueue, millrace.Bury, h.part(1), 0)
-	l.lease("abandon", 0, impatientQueue, 1)
+	l.lease("abandon", 0, impatientQueue, 1, "c")
 	return m, l
 }
 
@@ -42,6 +42,21 @@ func TestAnHonestStoreIsFoundClean(t *testing.T) {
 	m, l := story(t)
 	l.Ledger.Record(Entry{Call: "unknown", Phase: Invoked, Op: "publish", Events: both2("x")})
 	l.Ledger.Record(Entry{Call: "unknown", Phase: Uncertain, Op: "publish"})
+	if err := Audit(t.Context(), m, l.Ledger.History()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnHonestStoreThatWasManagedIsFoundClean(t *testing.T) {
+	m, l := story(t)
+	l.publish("publish p", []LedgerEvent{{ID: "p", Tenant: "t", Key: "k", Queues: []string{purgedQueue}}})
+	l.purge("purge", 0, "t")
+	l.publish("publish q", []LedgerEvent{{ID: "q", Tenant: "t", Key: "k", Queues: []string{purgedQueue}}})
+	l.redrive("redrive", 0, patientQueue, 9)
+	injectOne(l)
+	l.weigh("weigh", 0, patientQueue, "t", &millrace.TenantSettings{Weight: 0})
+	l.release("give back", 0, impatientQueue, "c", held{})
+	l.weigh("pause", 0, impatientQueue, "t", nil)
 	if err := Audit(t.Context(), m, l.Ledger.History()); err != nil {
 		t.Error(err)
 	}
@@ -67,7 +82,7 @@ type tamper struct {
 }
 
 func tampers() []tamper {
-	return slices.Concat(storeTampers(), ledgerTampers(), orderTampers())
+	return slices.Concat(storeTampers(), ledgerTampers(), orderTampers(), manageTampers())
 }
 
 // orderTampers are what a faulty engine would do to order and to delayed events.
@@ -85,7 +100,7 @@ func orderTampers() []tamper {
 		{"out of order", "was leased before", func(m *Model, l *Load) {
 			line(l)
 			m.lanes[0].queues[orderedQueue].settings.Ordered = false
-			h := l.lease("both", 0, orderedQueue, 2)
+			h := l.lease("both", 0, orderedQueue, 2, "")
 			l.settle("only the second", 0, orderedQueue, millrace.Ack, h.part(1), 0)
 		}},
 		{"two in flight", "are in flight", func(m *Model, l *Load) {

@@ -153,5 +153,10 @@ func (k Kills) audit(t *testing.T, dir string) {
 	if h.Acknowledged("publish") < k.Times || h.Acknowledged("settle") < k.Times {
 		t.Errorf("the ledger holds too little to judge: %d entries", len(h))
 	}
+	for _, op := range managementOps() {
+		if h.Acknowledged(op) == 0 {
+			t.Errorf("no call of %s was acknowledged", op)
+		}
+	}
 	t.Logf("judged %d entries of the ledger", len(h))
 }

@@ -218,7 +218,7 @@ func deadForgotten(t *testing.T, c Config) {
 		r.pass(time.Millisecond)
 		done, err := r.Step(r.ctx(), lane, r.now, 1)
 		r.ok(err)
-		r.same("one", done, millrace.Stepped{Forgotten: 1, More: true})
+		r.same("one", done, millrace.Stepped{Forgotten: 1, More: true, Exits: []millrace.Exit{{Queue: q, Name: h.Messages[0].Name, Reason: millrace.ReasonRetention}}})
 		r.same("left", shown(r.dead(lane, q, "")), []string{"b1"})
 		done = r.step(lane)
 		r.same("forgotten, none due", []any{done.Forgotten, done.Due < 0}, []any{1, true})

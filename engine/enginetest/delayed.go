@@ -292,7 +292,7 @@ func dueKinds(t *testing.T, c Config) {
 	for range 4 {
 		done, err := r.Step(r.ctx(), 0, r.now, 1)
 		r.ok(err)
-		done.More, done.Due = false, 0
+		done.More, done.Due, done.Exits = false, 0, nil
 		for i := range done.Events {
 			done.Events[i] = millrace.HeldEvent{}
 		}

@@ -30,13 +30,20 @@ const (
 type Entry struct {
 	Call   string // pairs an outcome with its invocation
 	Phase  Phase
-	Op     string // publish, lease or settle
+	Op     string // publish, lease, settle, release; redrive, purge, inject, weigh
 	Lane   int
 	Queue  string        `json:",omitempty"`
 	Verb   string        `json:",omitempty"`
 	Events []LedgerEvent `json:",omitempty"`
-	Code   millrace.Code `json:",omitempty"`
-	Error  string        `json:",omitempty"`
+
+	Released bool                     `json:",omitempty"` // a settlement of what was released before: it must be lost
+	Tenant   string                   `json:",omitempty"` // of a purge or of a weight
+	Settings *millrace.TenantSettings `json:",omitempty"`
+	Count    int                      `json:",omitempty"` // how many a redrive, a purge or a release told of
+	Left     int                      `json:",omitempty"` // how many a purge left
+
+	Code  millrace.Code `json:",omitempty"`
+	Error string        `json:",omitempty"`
 }
 
 // ended is the entry of a call's outcome.
@@ -54,7 +61,8 @@ type LedgerEvent struct {
 	Tenant    string   `json:",omitempty"`
 	Key       string   `json:",omitempty"`
 	Queues    []string `json:",omitempty"`
-	Seq       uint64   `json:",omitempty"`
+	Seq       uint64   `json:",omitempty"` // of a message: its name
+	Own       uint64   `json:",omitempty"` // the event's own seq, if it was injected
 	Prev      uint64   `json:",omitempty"`
 	Attempt   int      `json:",omitempty"`
 	Duplicate bool     `json:",omitempty"`
@@ -82,7 +90,7 @@ func (h History) Cut(n int) History {
 func (h History) Acknowledged(op string) int {
 	n := 0
 	for _, e := range h {
-		if e.Phase == Done && e.Op == op && len(e.Events) > 0 {
+		if e.Phase == Done && e.Op == op && (len(e.Events)+e.Count > 0 || op == "inject" || op == "weigh") {
 			n++
 		}
 	}

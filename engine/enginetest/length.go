@@ -17,6 +17,7 @@ func lengthPromises() []promise {
 		{"DropOldestDropsTheTenantsOldestWaitingMessage", dropsOldest},
 		{"DropOldestNeverDropsWhatIsInFlight", dropsNoLeased},
 		{"DropOldestFreesABodyOnlyForItsQueue", dropsKeepBodies},
+		{"DropOldestNamesWhatItDropped", dropsByName},
 		{"AMaxLengthCanChange", lengthChanges},
 	}
 }
@@ -133,6 +134,17 @@ func dropsKeepBodies(t *testing.T, c Config) {
 	}
 	r.same("one", r.lease(0, q, 9).names(), []string{"3"})
 	r.same("the other", r.lease(0, other, 9).names(), []string{"1", "2", "3"})
+}
+
+func dropsByName(t *testing.T, c Config) {
+	r := open(t, c)
+	q := r.queueOf(millrace.QueueSettings{MaxLength: 1, DropOldest: true})
+	r.each(func(lane int) {
+		first := r.publish(lane, event("a", "a1", q))
+		commit := r.commit(lane, event("a", "a2", q), event("b", "b1", q))
+		r.same("dropped", commit.Dropped, []millrace.Exit{{Queue: q, Name: first[0].Seq, Reason: millrace.ReasonMaxLength}})
+		r.same("nothing dropped", len(r.commit(lane, event("c", "c1", q)).Dropped), 0)
+	})
 }
 
 func lengthChanges(t *testing.T, c Config) {

@@ -15,18 +15,23 @@ import (
 )
 
 // The queues of a load: one whose messages live until they are settled, one
-// whose attempts are limited, and one that keeps the order of keys.
+// whose attempts are limited, one that keeps the order of keys, and one that
+// nobody leases from and that is purged.
 const (
 	patientQueue   = "00000000000000a1"
 	impatientQueue = "00000000000000a2"
 	orderedQueue   = "00000000000000a3"
+	purgedQueue    = "00000000000000a4"
 	loadVersion    = 2
+	loadTenants    = 6
 )
 
-func loadQueues() []string { return []string{patientQueue, impatientQueue, orderedQueue} }
+func loadQueues() []string { return append(consumedQueues(), purgedQueue) }
 
-// Load publishes, leases and settles at full tilt and writes down every call
-// and its outcome. What it publishes it names by an id, so that it can be asked for again.
+func consumedQueues() []string { return []string{patientQueue, impatientQueue, orderedQueue} }
+
+// Load publishes, leases and settles at full tilt, redrives, purges, injects and
+// changes weights in between, and writes down every call and its outcome. What it publishes it names by an id, so that it can be asked for again.
 type Load struct {
 	Engine    millrace.Engine
 	Ledger    *Ledger
@@ -38,13 +43,14 @@ type Load struct {
 	Timeout   time.Duration // of each call; 1 minute if 0
 
 	tokens atomic.Uint64
+	calm   sync.RWMutex // held for reading while a lease or a settlement is under way
 }
 
 // Prepare makes the queues of a load known to every lane. It may be repeated.
 func Prepare(ctx context.Context, e millrace.Engine) error {
 	a := millrace.Apply{Version: loadVersion, Queues: []millrace.QueueSettings{
 		{UID: patientQueue, Version: loadVersion}, {UID: impatientQueue, Version: loadVersion, MaxAttempts: 4},
-		{UID: orderedQueue, Version: loadVersion, Ordered: true},
+		{UID: orderedQueue, Version: loadVersion, Ordered: true}, {UID: purgedQueue, Version: loadVersion},
 	}}
 	for lane := range e.Identity().Lanes {
 		if _, err := e.Apply(ctx, lane, a); err != nil {
@@ -65,6 +71,7 @@ func (l *Load) Run(ctx context.Context) {
 		wg.Go(func() { l.consume(ctx, i) })
 	}
 	wg.Go(func() { l.step(ctx) })
+	wg.Go(func() { l.manage(ctx) })
 	wg.Wait()
 }
 
@@ -131,12 +138,12 @@ func (l *Load) publishOnceOrTwice(call string, events []LedgerEvent, twice bool)
 
 // events are the events of one commit: of one tenant and key, so of one lane.
 func (l *Load) events(random *rand.Rand, who, n int) []LedgerEvent {
-	tenant, key := fmt.Sprint("t", random.IntN(6)), fmt.Sprint("k", random.IntN(3))
+	tenant, key := tenantOf(random), fmt.Sprint("k", random.IntN(3))
 	if random.IntN(6) == 0 {
 		id := fmt.Sprintf("%s-%d-%d~%s", l.Name, who, n, tenant)
 		return []LedgerEvent{{ID: id, Tenant: tenant, Queues: heldQueues(), Delay: time.Duration(20+random.IntN(80)) * time.Millisecond}}
 	}
-	queues := [][]string{{patientQueue}, {impatientQueue}, {patientQueue, impatientQueue}, {orderedQueue}, {orderedQueue, patientQueue}}[random.IntN(5)]
+	queues := [][]string{{patientQueue}, {impatientQueue}, {patientQueue, impatientQueue}, {orderedQueue}, {orderedQueue, patientQueue}, {purgedQueue}, {patientQueue, purgedQueue}}[random.IntN(7)]
 	events := make([]LedgerEvent, 1+random.IntN(3))
 	for i := range events {
 		events[i] = LedgerEvent{ID: fmt.Sprintf("%s-%d-%d-%d", l.Name, who, n, i), Tenant: tenant, Key: key, Queues: queues}
@@ -189,8 +196,9 @@ func (l *Load) consume(ctx context.Context, who int) {
 	random := l.random(1000 + who)
 	lanes := l.Engine.Identity().Lanes
 	for n := 0; ctx.Err() == nil; n++ {
-		lane, queue := random.IntN(lanes), loadQueues()[random.IntN(3)]
-		h := l.lease(fmt.Sprintf("%s-c%d-%d", l.Name, who, n), lane, queue, 1+random.IntN(12))
+		lane, queue := random.IntN(lanes), consumedQueues()[random.IntN(3)]
+		consumer := fmt.Sprintf("%s-c%d", l.Name, who)
+		h := l.lease(fmt.Sprintf("%s-%d", consumer, n), lane, queue, 1+random.IntN(12), consumer)
 		if len(h.Messages) == 0 {
 			nap(ctx, 2*time.Millisecond)
 			continue
@@ -202,7 +210,10 @@ func (l *Load) consume(ctx context.Context, who int) {
 		if random.IntN(8) == 0 {
 			l.extend(lane, queue, h.items())
 		}
-		if verb != 0 {
+		switch {
+		case random.IntN(12) == 0:
+			l.release(fmt.Sprintf("%s-r%d-%d", l.Name, who, n), lane, queue, consumer, h)
+		case verb != 0:
 			l.settle(fmt.Sprintf("%s-s%d-%d", l.Name, who, n), lane, queue, verb, h, time.Duration(random.IntN(2))*30*time.Millisecond)
 		}
 	}
@@ -216,7 +227,9 @@ func (l *Load) token() millrace.Token {
 	return t
 }
 
-func (l *Load) lease(call string, lane int, queue string, limit int) held {
+func (l *Load) lease(call string, lane int, queue string, limit int, consumer string) held {
+	l.calm.RLock()
+	defer l.calm.RUnlock()
 	e := Entry{Call: call, Phase: Invoked, Op: "lease", Lane: lane, Queue: queue}
 	l.Ledger.Record(e)
 	ctx, cancel := l.patience()
@@ -224,14 +237,23 @@ func (l *Load) lease(call string, lane int, queue string, limit int) held {
 	h := held{token: l.token()}
 	var err error
 	h.Leased, err = l.Engine.Lease(ctx, lane, millrace.Lease{
-		Queue: queue, Max: limit, MaxBytes: millrace.MaxLeaseBytes, For: l.Lease, Token: h.token,
+		Queue: queue, Max: limit, MaxBytes: millrace.MaxLeaseBytes, For: l.Lease, Token: h.token, Consumer: consumer,
 	})
 	e = e.ended(err)
 	for _, m := range h.Messages {
-		e.Events = append(e.Events, LedgerEvent{ID: string(m.Body), Tenant: m.Tenant, Seq: m.Seq, Prev: m.Prev, Attempt: m.Attempt})
+		e.Events = append(e.Events, leasedEvent(m))
 	}
 	l.Ledger.Record(e)
 	return h
+}
+
+// leasedEvent is a leased message. It is known by its name, which is its seq unless it was injected.
+func leasedEvent(m millrace.LeasedMessage) LedgerEvent {
+	e := LedgerEvent{ID: string(m.Body), Tenant: m.Tenant, Seq: m.Name, Prev: m.Prev, Attempt: m.Attempt}
+	if m.Seq != m.Name {
+		e.Own = m.Seq
+	}
+	return e
 }
 
 // extend prolongs leases; whatever comes of it, the settlement after it is what counts.
@@ -245,16 +267,28 @@ func (l *Load) extend(lane int, queue string, items []millrace.SettleItem) {
 }
 
 func (l *Load) settle(call string, lane int, queue string, verb millrace.Verb, h held, delay time.Duration) {
-	e := Entry{Call: call, Phase: Invoked, Op: "settle", Lane: lane, Queue: queue, Verb: string(verb)}
+	l.settleAs(Entry{Call: call, Phase: Invoked, Op: "settle", Lane: lane, Queue: queue, Verb: string(verb)}, h, delay)
+}
+
+// settleReleased settles what was released: all of it must be lost.
+func (l *Load) settleReleased(call string, lane int, queue string, h held) {
+	l.settleAs(Entry{Call: call, Phase: Invoked, Op: "settle", Lane: lane, Queue: queue, Verb: string(millrace.Ack), Released: true}, h, 0)
+}
+
+func (l *Load) settleAs(e Entry, h held, delay time.Duration) {
+	l.calm.RLock()
+	defer l.calm.RUnlock()
 	items := h.items()
 	for i, m := range h.Messages {
 		items[i].Delay = delay
-		e.Events = append(e.Events, LedgerEvent{ID: string(m.Body), Tenant: m.Tenant, Seq: m.Seq})
+		m := leasedEvent(m)
+		m.Prev, m.Attempt = 0, 0
+		e.Events = append(e.Events, m)
 	}
 	l.Ledger.Record(e)
 	ctx, cancel := l.patience()
 	defer cancel()
-	done, err := l.Engine.Settle(ctx, lane, millrace.Settle{Queue: queue, Verb: verb, Items: items})
+	done, err := l.Engine.Settle(ctx, e.Lane, millrace.Settle{Queue: e.Queue, Verb: millrace.Verb(e.Verb[0]), Items: items})
 	e = e.ended(err)
 	lost := map[int]bool{}
 	for _, i := range done.Lost {
@@ -356,6 +390,11 @@ func (r *rig) judge(h History) {
 	for _, op := range []string{"publish", "lease", "settle"} {
 		if h.Acknowledged(op) < 5 {
 			r.Errorf("only %d calls of %s were acknowledged", h.Acknowledged(op), op)
+		}
+	}
+	for _, op := range managementOps() {
+		if h.Acknowledged(op) == 0 {
+			r.Errorf("no call of %s was acknowledged", op)
 		}
 	}
 	if err := Audit(r.ctx(), r.Engine, h); err != nil {

@@ -41,9 +41,10 @@ type modelLane struct {
 	subs        map[string]*modelSub
 	subRing     []string // uids, in the order of their turns
 	subWanted   bool
-	subTrash    int // events of batches that removed subscriptions left
-	joined      int // how often a message has joined a lease group
-	places      int // how often a message has taken a place in the line of its key
+	subTrash    int             // events of batches that removed subscriptions left
+	exits       []millrace.Exit // what the commit under way has dropped
+	joined      int             // how often a message has joined a lease group
+	places      int             // how often a message has taken a place in the line of its key
 }
 
 // modelQueue is one queue in one lane: its unsettled and dead messages by name,

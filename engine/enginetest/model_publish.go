@@ -36,11 +36,12 @@ func (m *Model) Publish(_ context.Context, lane int, c millrace.Commit) (millrac
 	}
 	before := l.due()
 	l.stats.Version = max(l.stats.Version, c.Version)
+	l.exits = nil
 	done := millrace.Committed{RecordedAt: at(l.t)}
 	for _, e := range c.Events {
 		done.Stamps = append(done.Stamps, m.take(l, e))
 	}
-	done.Due = m.hintDue(l, before)
+	done.Due, done.Dropped = m.hintDue(l, before), l.exits
 	return done, nil
 }
 
@@ -180,7 +181,9 @@ func (m *Model) stamp(l *modelLane, e millrace.CommitEvent) millrace.Stamp {
 		m.append(l, l.queues[uid], &modelMessage{
 			name: s.Seq, seq: s.Seq, prev: s.Prev, recorded: l.t, tenant: e.Tenant, key: e.Key, body: slices.Clone(e.Body),
 		})
-		l.dropOldest(l.queues[uid], e.Tenant)
+		if name := l.dropOldest(l.queues[uid], e.Tenant); name != 0 {
+			l.exits = append(l.exits, millrace.Exit{Queue: uid, Name: name, Reason: millrace.ReasonMaxLength})
+		}
 	}
 	return s
 }
@@ -193,18 +196,19 @@ func (m *Model) append(l *modelLane, q *modelQueue, msg *modelMessage) {
 	m.wait(l, q, msg.tenant)
 }
 
-// dropOldest drops one message of a tenant that has more than the queue allows.
-func (l *modelLane) dropOldest(q *modelQueue, tenant string) {
+// dropOldest drops one message of a tenant that has more than the queue allows, and names it.
+func (l *modelLane) dropOldest(q *modelQueue, tenant string) (name uint64) {
 	s := q.settings
 	if !s.DropOldest || s.MaxLength == 0 || q.count(tenant, waiting) <= s.MaxLength {
-		return
+		return 0
 	}
 	for _, msg := range q.messages {
 		if msg.tenant == tenant && msg.state == waiting {
 			l.drop(q, msg)
-			return
+			return msg.name
 		}
 	}
+	return 0
 }
 
 // drop removes a message and counts it.

@@ -120,11 +120,15 @@ func (m *Model) stepOne(l *modelLane, e dueEntry, done *millrace.Stepped) {
 		e.held.next = l.t + whole(handedAgain)
 	case 'L':
 		done.Expired++
+		reason := millrace.ReasonLeaseEnded
 		if m.expire(l, e.queue, e.msg) {
 			done.Dead++
+			reason = millrace.ReasonAttempts
 		}
+		done.Exits = append(done.Exits, millrace.Exit{Queue: e.uid, Name: e.name, Reason: reason})
 	case 'X':
 		done.Forgotten++
+		done.Exits = append(done.Exits, millrace.Exit{Queue: e.uid, Name: e.name, Reason: millrace.ReasonRetention})
 		l.drop(e.queue, e.msg)
 	default:
 		m.stepBatch(l, e, done)

@@ -24,10 +24,8 @@ func (m *Model) Define(_ context.Context, d millrace.Definition, replaces uint64
 	defer m.leave()
 	same := func(o millrace.Definition) bool { return o.Kind == d.Kind && o.Name == d.Name && !o.Deleted }
 	current := uint64(0)
-	d.Revision = 1
 	if i := slices.IndexFunc(m.registry.definitions, same); i >= 0 {
 		current = m.registry.definitions[i].Version
-		d.Revision = m.registry.definitions[i].Revision + 1
 	}
 	if current != replaces {
 		return millrace.Definition{}, millrace.Errorf(millrace.CodeChanged, "it has version %d", current)

@@ -2,6 +2,8 @@ package enginetest
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ func stepPromises() []promise {
 		{"ALeaseThatEndedTakesItsOldPlaceInTheFacet", endedLeaseTakesItsPlace},
 		{"ALeaseThatHasNotEndedStays", liveLeaseStays},
 		{"ALeaseWhoseAttemptsAreSpentIsDead", spentLeaseIsDead},
+		{"AStepNamesTheLeasesThatEnded", stepNamesEnded},
 		{"ARetryReturnsWhenItsDelayIsOver", retryReturns},
 		{"AnEventDelayedInTwoQueuesReturnsInBoth", delayedInTwo},
 		{"WhatIsDueReturnsInTheOrderOfItsTime", dueInOrder},
@@ -70,6 +73,26 @@ func liveLeaseStays(t *testing.T, c Config) {
 	r.pass(minute - time.Millisecond)
 	r.same("step", r.step(0), millrace.Stepped{Due: time.Millisecond})
 	r.settled(0, q, millrace.Ack, h.items()...)
+}
+
+func stepNamesEnded(t *testing.T, c Config) {
+	r := open(t, c)
+	patient, once := r.queue(0), r.queue(1)
+	r.each(func(lane int) {
+		r.fill(lane, patient, "a1", "a2")
+		r.fill(lane, once, "b1")
+		waits := r.leased(lane, patient, 2)
+		dies := r.leased(lane, once, 1)
+		r.settled(lane, patient, millrace.Ack, waits.item(0))
+		r.pass(minute)
+		done, err := r.Step(r.ctx(), lane, r.now, 10)
+		r.ok(err)
+		slices.SortFunc(done.Exits, func(a, b millrace.Exit) int { return strings.Compare(b.Reason, a.Reason) })
+		r.same("exits", done.Exits, []millrace.Exit{
+			{Queue: patient, Name: waits.Messages[1].Name, Reason: millrace.ReasonLeaseEnded},
+			{Queue: once, Name: dies.Messages[0].Name, Reason: millrace.ReasonAttempts},
+		})
+	})
 }
 
 func spentLeaseIsDead(t *testing.T, c Config) {

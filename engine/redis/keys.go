@@ -94,7 +94,7 @@ const (
 	namesKey   = ":names"   // sorted set: kind/name by version
 	nameKey    = ":name:"   // hash: a definition; kind/name follows
 	deletedKey = ":deleted" // sorted set: uid and kind/name of deleted ones, by version
-	tracesKey  = ":traces"  // hash: the same → revision and definition
+	tracesKey  = ":traces"  // hash: the same → the definition
 	nodesKey   = ":nodes"   // hash: node → record
 	seenKey    = ":seen"    // sorted set: node by the time it was seen
 )

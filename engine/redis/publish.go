@@ -94,7 +94,20 @@ func (e *Engine) deal(lane int, batch []*commitRequest, reply []rueidis.RedisMes
 		for j := range r.ask.Events {
 			r.answer.Stamps[j] = d.stamp(len(r.ask.Events[j].Queues))
 		}
+		if len(reply) > 5 {
+			r.answer.Dropped, reply = dropped(listOf(reply[5])), nil
+		}
 	}
+}
+
+// dropped reads which messages went past a queue's length: uid and name of each.
+func dropped(list []rueidis.RedisMessage) []millrace.Exit {
+	var out []millrace.Exit
+	for ; len(list) >= 2; list = list[2:] {
+		name, _ := strconv.ParseUint(textOf(list[1]), 10, 64)
+		out = append(out, millrace.Exit{Queue: textOf(list[0]), Name: name, Reason: millrace.ReasonMaxLength})
+	}
+	return out
 }
 
 // refused reads the answer to one request: -1, the version that the lane knows, or

@@ -27,7 +27,7 @@ func (e *Engine) Define(ctx context.Context, d millrace.Definition, replaces uin
 	if err != nil {
 		return d, err
 	}
-	d.Version, d.Revision = uint64(intOf(reply[0])), int(intOf(reply[1]))
+	d.Version = uint64(intOf(reply[0]))
 	return d, nil
 }
 
@@ -38,12 +38,11 @@ func (e *Engine) Definitions(ctx context.Context, since uint64) (millrace.Change
 		return millrace.Changes{}, err
 	}
 	c := millrace.Changes{Version: uint64(intOf(reply[0])), Full: intOf(reply[1]) == 1}
-	for list := listOf(reply[2]); len(list) >= 6; list = list[6:] {
-		kind, name, _ := strings.Cut(textOf(list[4]), "/")
+	for list := listOf(reply[2]); len(list) >= 5; list = list[5:] {
+		kind, name, _ := strings.Cut(textOf(list[3]), "/")
 		c.Definitions = append(c.Definitions, millrace.Definition{
-			Kind: millrace.Kind(kind), Name: name, UID: textOf(list[1]),
-			Version: uint64(intOf(list[0])), Revision: int(intOf(list[2])),
-			Deleted: textOf(list[3]) == "1", Spec: []byte(textOf(list[5])),
+			Kind: millrace.Kind(kind), Name: name, UID: textOf(list[1]), Version: uint64(intOf(list[0])),
+			Deleted: textOf(list[2]) == "1", Spec: []byte(textOf(list[4])),
 		})
 	}
 	slices.SortFunc(c.Definitions, func(a, b millrace.Definition) int { return cmp.Compare(a.Version, b.Version) })

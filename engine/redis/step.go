@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/millrace-dev/millrace"
 )
 
@@ -21,6 +23,17 @@ func (e *Engine) Step(ctx context.Context, lane int, now time.Time, max int) (mi
 	}
 	return millrace.Stepped{
 		Expired: int(n[0]), Returned: int(n[1]), Dead: int(n[2]), More: n[3] == 1, Due: next(n[4]),
-		Forgotten: int(n[5]), Events: events,
+		Forgotten: int(n[5]), Events: events, Exits: exits(listOf(reply[7])),
 	}, nil
+}
+
+// exits reads which messages left: uid, name, reason of each.
+func exits(list []rueidis.RedisMessage) []millrace.Exit {
+	reasons := map[string]string{"l": millrace.ReasonLeaseEnded, "a": millrace.ReasonAttempts, "r": millrace.ReasonRetention}
+	var out []millrace.Exit
+	for ; len(list) >= 3; list = list[3:] {
+		name, _ := strconv.ParseUint(textOf(list[1]), 10, 64)
+		out = append(out, millrace.Exit{Queue: textOf(list[0]), Name: name, Reason: reasons[textOf(list[2])]})
+	}
+	return out
 }

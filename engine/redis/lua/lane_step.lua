@@ -3,11 +3,12 @@
 -- dead letters whose time is over go.
 -- ARGV  3 max  4 lanes  5 bytes of events
 -- Returns expired, returned, dead, 1 if something is still due, ms to the next due entry,
--- how many dead letters went, and name, due time, body of each event.
+-- how many dead letters went, name, due time, body of each event, and uid, name, reason
+-- (l: its lease ended, a: and it is dead, r: it was dead and went) of what left.
 if not lane() then return 'lane_missing' end
 local max, lanes, bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local expired, returned, dead, forgotten, looked, size = 0, 0, 0, 0, 0, 0
-local queues, events = {}, {}
+local queues, events, exits = {}, {}, {}
 
 local function known(u)
   if queues[u] == nil then queues[u] = queue(u) or false end
@@ -16,11 +17,17 @@ end
 
 local function done() return expired + returned + forgotten + #events / 3 end
 
+local function left(q, name, reason)
+  exits[#exits + 1], exits[#exits + 2], exits[#exits + 3] = q.u, name, reason
+end
+
 local function expire(q, id)
   local found, seen = members(q, id, max - done())
   looked = looked + seen
   for _, f in ipairs(found) do
-    if lapse(q, f, lanes) then dead = dead + 1 end
+    local spent = lapse(q, f, lanes)
+    if spent then dead = dead + 1 end
+    left(q, f[1], spent and 'a' or 'l')
   end
   part(q, {[id] = #found})
   expired = expired + #found
@@ -45,6 +52,7 @@ local function forget(q, entry, id)
   drop(q, {name}, lanes)
   vacate(q, {tenantOf(deadOf(record))})
   forgotten = forgotten + 1
+  left(q, name, 'r')
 end
 
 -- Events of more than so many bytes wait for the next step; the first goes whatever its size.
@@ -84,5 +92,5 @@ for _, q in pairs(queues) do
   if q then save(q) end
 end
 keep()
-local left = due()
-return {expired, returned, dead, left == 0 and 1 or 0, left, forgotten, events}
+local wait = due()
+return {expired, returned, dead, wait == 0 and 1 or 0, wait, forgotten, events, exits}

@@ -7,7 +7,8 @@
 -- Returns now, the first event's n, ms to the next due entry, per request -1, the
 -- version that refuses it or the uid of the queue that is full, and what is not plain:
 -- event, its prev; or the negative event and the first stamp of its digest, H and the
--- time it is held until, or G if the held event is gone.
+-- time it is held until, or G if the held event is gone. At last uid and name of each
+-- message that went past a queue's length.
 local m = lane('n', 'v', 'published', 'duplicates', 'unrouted', 'dedupe', 'keying', 'longs', 'dropped')
 if not m then return 'lane_missing' end
 local window, keyWindow, lanes, own = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])

@@ -59,6 +59,7 @@ local function append(q, f)
 end
 
 -- The oldest of a facet go, at most one for each that came.
+local exits = {}
 local function cut(q, f)
   local over = math.min(f.waiting + #f - q.length, #f)
   if over <= 0 then return 0 end
@@ -72,6 +73,7 @@ local function cut(q, f)
   settled(q, gone, lanes)
   wait(q, f.tenant, -#gone)
   tally(q, 'dropped', #gone)
+  for i = 1, #gone do exits[#exits + 1], exits[#exits + 2] = q.u, gone[i] end
   return #gone
 end
 
@@ -113,4 +115,4 @@ for i = 1, #names do
   records[#records + 1], records[#records + 2] = names[i], str(had + counts[i]) .. ' ' .. str(now)
 end
 bulk('HSET', T .. ':topics', records)
-return {now, n0, due(), answers, odd}
+return {now, n0, due(), answers, odd, exits}

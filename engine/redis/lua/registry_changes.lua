@@ -1,7 +1,7 @@
 -- List what changed in the registry after a version.
 -- ARGV  3 version
 -- Returns the registry's version, 1 if this is all there is, and version, uid,
--- revision, 1 if deleted, kind/name, spec of each definition.
+-- 1 if deleted, kind/name, spec of each definition.
 local m = lane('version', 'floor')
 if not m then return 'lane_missing' end
 local since, version = tonumber(ARGV[3]), tonumber(m[5])
@@ -11,13 +11,12 @@ local function add(...) for i = 1, select('#', ...) do list[#list + 1] = (select
 
 local names = call('ZRANGEBYSCORE', T .. ':names', from, '+inf')
 for i = 1, #names do
-  local d = call('HMGET', T .. ':name:' .. names[i], 'version', 'uid', 'revision', 'spec')
-  add(d[1], d[2], d[3], '0', names[i], d[4])
+  local d = call('HMGET', T .. ':name:' .. names[i], 'version', 'uid', 'spec')
+  add(d[1], d[2], '0', names[i], d[3])
 end
 local traces = call('ZRANGEBYSCORE', T .. ':deleted', from, '+inf', 'WITHSCORES')
 for i = 1, #traces, 2 do
   local u, name = string.match(traces[i], '^(%S*) (.*)$')
-  local revision, spec = string.match(call('HGET', T .. ':traces', traces[i]), '^(%d+)\n(.*)$')
-  add(traces[i + 1], u, revision, '1', name, spec)
+  add(traces[i + 1], u, '1', name, call('HGET', T .. ':traces', traces[i]))
 end
 return {version, full and 1 or 0, list}

@@ -2,21 +2,20 @@
 -- caller has seen.
 -- ARGV  3 kind/name  4 uid  5 spec  6 1 to delete  7 version it replaces
 --       8 how many deleted ones are kept
--- Returns version and revision; 'changed' if another definition is there.
+-- Returns the version; 'changed' if another definition is there.
 local m = lane('version', 'floor')
 if not m then return 'lane_missing' end
 local name, u, spec, deleted = ARGV[3], ARGV[4], ARGV[5], ARGV[6] == '1'
 local version, floorAt = tonumber(m[5]) + 1, tonumber(m[6]) or 0
-local there = call('HMGET', T .. ':name:' .. name, 'version', 'revision', 'uid')
-if (tonumber(there[1]) or 0) ~= tonumber(ARGV[7]) then return 'changed' end
+local there = call('HGET', T .. ':name:' .. name, 'version')
+if tonumber(there or 0) ~= tonumber(ARGV[7]) then return 'changed' end
 
-local revision = (tonumber(there[2]) or 0) + 1
-if there[1] then call('ZREM', T .. ':names', name) end
+if there then call('ZREM', T .. ':names', name) end
 if deleted then
   -- A deleted one is kept under its own uid: the name may come back with another.
   local trace = u .. ' ' .. name
   call('ZADD', T .. ':deleted', version, trace)
-  call('HSET', T .. ':traces', trace, revision .. '\n' .. spec)
+  call('HSET', T .. ':traces', trace, spec)
   call('DEL', T .. ':name:' .. name)
   local over = call('ZCARD', T .. ':deleted') - tonumber(ARGV[8])
   if over > 0 then
@@ -27,9 +26,9 @@ if deleted then
     end
   end
 else
-  call('HSET', T .. ':name:' .. name, 'version', version, 'revision', revision, 'uid', u, 'spec', spec)
+  call('HSET', T .. ':name:' .. name, 'version', version, 'uid', u, 'spec', spec)
   call('ZADD', T .. ':names', version, name)
 end
 keep('version', version, 'floor', floorAt)
 hint('r')
-return {version, revision}
+return {version}

@@ -28,6 +28,9 @@ type Backbone interface {
 	// Queues is what is done with queues.
 	Queues() QueueService
 
+	// Subscriptions is what is done with subscriptions.
+	Subscriptions() SubscriptionService
+
 	// Topics is what is done with topics.
 	Topics() TopicService
 
@@ -235,7 +238,8 @@ type TopicService interface {
 // Topic is what is known of a topic.
 type Topic struct {
 	TopicStats
-	Publisher string // whose it is; empty for nobody's
+	Publisher     string   // whose it is; empty for nobody's
+	Subscriptions []string // that name it among their topics, by name
 }
 
 // Stats describes the store.
@@ -246,4 +250,12 @@ type Stats struct {
 	LaneStats
 	Refused int64 // events that this node refused since it started; a request that could not be read counts as one
 	Queues  QueueCounts
+
+	Subscriptions SubscriptionCounts
+}
+
+// SubscriptionCounts says what all subscriptions hold.
+type SubscriptionCounts struct {
+	Queued, Dead      int64 // events
+	Failing, Disabled int64 // subscriptions
 }

@@ -10,8 +10,9 @@ type Kind string
 
 // The kinds of definitions.
 const (
-	KindQueue Kind = "queue"
-	KindTopic Kind = "topic"
+	KindQueue        Kind = "queue"
+	KindSubscription Kind = "subscription"
+	KindTopic        Kind = "topic"
 )
 
 // Definition is one entry of the registry: what a name of a kind means now.
@@ -60,9 +61,10 @@ type QueueSettings struct {
 
 // Apply tells one lane of a version of the registry.
 type Apply struct {
-	Version uint64
-	Queues  []QueueSettings // to create or change
-	Removed []string        // uids whose data is to be swept away
+	Version       uint64
+	Queues        []QueueSettings        // to create or change
+	Subscriptions []SubscriptionSettings // likewise
+	Removed       []string               // uids whose data is to be swept away
 }
 
 // Registry is the part of an engine that holds definitions. It lies in one
@@ -91,9 +93,9 @@ type Registry interface {
 	RaiseVersion(ctx context.Context, v uint64) (uint64, error)
 
 	// Apply lifts a lane to a version, if it is newer, and stores each queue's
-	// settings unless it has later ones. A removed uid is not known to the lane
+	// and subscription's settings unless it has later ones. A removed uid is not known to the lane
 	// any more, now or ever again; its data waits for Sweep. Idempotent; one
-	// atomic step in the lane. It returns which of a.Queues were removed before
-	// and so are not there.
+	// atomic step in the lane. It returns which of a.Queues and
+	// a.Subscriptions were removed before and so are not there.
 	Apply(ctx context.Context, lane int, a Apply) (gone []string, err error)
 }

@@ -28,6 +28,7 @@ type Engine interface {
 	Registry
 	Publisher
 	Queues
+	Batches
 	Topics
 	Nodes
 	Lives
@@ -128,7 +129,9 @@ type Stepped struct {
 	Expired   int // leases that had ended
 	Returned  int // retries whose delay was over
 	Dead      int // of the expired, those whose attempts were spent
-	Forgotten int // dead letters whose retention was over
+	Forgotten int // dead letters and dead batches whose retention was over
+	Promoted  int // batches whose time had come
+	Scrubbed  int // batches that were pending too long, and so failed
 	// Events are delayed events that are due, to be routed and published From
 	// their names. They stay held and are handed out again after 10 s.
 	Events []HeldEvent
@@ -169,6 +172,7 @@ const (
 	HintQueue                    // a queue that was wanted has messages in a lane
 	HintDue                      // a lane's next due entry is now In away
 	HintRegistry                 // the registry has changed
+	HintBatch                    // a lane that was wanted has batches to send
 )
 
 // Hint says that something may be worth a look.

@@ -33,6 +33,7 @@ type CommitEvent struct {
 	Key        string
 	Body       []byte   // from AppendEvent; the engine may keep it, so it must not change
 	Queues     []string // uids of the queues that take it
+	Batches    []string // uids of the subscriptions that take it
 
 	ID    string        // with Delay: under which the held event can be found
 	Delay time.Duration // above 0: the event is held whole until then, and goes to no sink yet
@@ -104,18 +105,20 @@ type Publisher interface {
 	// Its digest is remembered on.
 	CancelHeld(ctx context.Context, lane int, tenant, id string) error
 
-	// Inject puts events that were stamped before into one queue, in the order
-	// given, each under a name of this lane (its clock's next number), with the
-	// seq, prev and time it has. No chain, no digest and no topic is touched;
-	// MaxLength does not count. CodeNotFound: the lane does not know the uid.
+	// Inject puts events that were stamped before into one queue or one
+	// subscription, in the order given, each under a name of this lane (its
+	// clock's next number), with the seq, prev and time it has. No chain, no
+	// digest and no topic is touched; MaxLength does not count, and a disabled
+	// subscription skips them. CodeNotFound: the lane does not know the uid.
 	Inject(ctx context.Context, lane int, in Inject) error
 }
 
-// Inject puts events into one queue of one lane.
+// Inject puts events into one queue or one subscription of one lane.
 type Inject struct {
-	Now    time.Time // zero: the lane's clock
-	Queue  string    // uid
-	Events []InjectEvent
+	Now          time.Time // zero: the lane's clock
+	Queue        string    // uid
+	Subscription string    // uid, if Queue is empty
+	Events       []InjectEvent
 }
 
 // InjectEvent is an event that has its stamps.

@@ -55,8 +55,7 @@ func (d *decoder) node() (n millrace.Node) {
 }
 
 // laterStats are the parts of the statistics whose nouns are not there yet.
-const laterStats = `,"subscriptions":{"queued":0,"dead":0,"failing":0,"disabled":0}` +
-	`,"streams":{"records":0,"lag":0,"quarantined":0},"operations":{"queued":0,"running":0}}`
+const laterStats = `,"streams":{"records":0,"lag":0,"quarantined":0},"operations":{"queued":0,"running":0}}`
 
 // AppendStats writes the statistics of a store.
 func AppendStats(b []byte, s *millrace.Stats) []byte {
@@ -73,6 +72,11 @@ func AppendStats(b []byte, s *millrace.Stats) []byte {
 	b = appendIntField(b, "unrouted", s.Unrouted)
 	b = appendIntField(b, "delayed", s.Held)
 	b = appendCounts(appendName(b, "queues"), &s.Queues)
+	b = append(appendName(b, "subscriptions"), '{')
+	b = appendIntField(b, "queued", s.Subscriptions.Queued)
+	b = appendIntField(b, "dead", s.Subscriptions.Dead)
+	b = appendIntField(b, "failing", s.Subscriptions.Failing)
+	b = append(appendIntField(b, "disabled", s.Subscriptions.Disabled), '}')
 	return append(b, laterStats...)
 }
 
@@ -95,6 +99,9 @@ func DecodeStats(text []byte) (s millrace.Stats, err error) {
 				s.Namespace, _ = d.string("")
 			case "queues":
 				s.Queues = d.counts()
+			case "subscriptions":
+				c := &s.Subscriptions
+				d.numbers(map[string]*int64{"queued": &c.Queued, "dead": &c.Dead, "failing": &c.Failing, "disabled": &c.Disabled})
 			default:
 				d.statsNumber(&s)
 			}

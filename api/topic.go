@@ -8,7 +8,7 @@ func AppendTopic(b []byte, t *millrace.Topic) []byte {
 	b = appendStringOrNull(appendName(b, "publisher"), t.Publisher)
 	b = appendIntField(b, "events", t.Events)
 	b = appendTimeOrNull(appendName(b, "last_event_at"), t.LastEventAt)
-	b = append(appendName(b, "subscriptions"), '[', ']')
+	b = appendStrings(appendName(b, "subscriptions"), t.Subscriptions)
 	return append(b, '}')
 }
 
@@ -47,6 +47,8 @@ func (d *decoder) topicAnswer() (t millrace.Topic) {
 			if !d.null() {
 				t.LastEventAt = d.time()
 			}
+		case "subscriptions":
+			t.Subscriptions = d.strings()
 		default:
 			d.skip()
 		}

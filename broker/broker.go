@@ -4,12 +4,14 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/big"
+	"net/netip"
 	"os"
 	"strconv"
 	"sync"
@@ -21,6 +23,7 @@ import (
 
 	"github.com/millrace-dev/millrace"
 	"github.com/millrace-dev/millrace/internal/tracing"
+	"github.com/millrace-dev/millrace/webhook"
 )
 
 // Options are the settings of a broker. The zero value is usable.
@@ -28,7 +31,12 @@ type Options struct {
 	Engine  millrace.EngineOptions // how the store is opened, or created
 	Roles   []string               // RoleWeb, RoleDeliver, RoleMonitor; all of them if empty
 	Version string                 // of the program, shown in the list of nodes
-	Logger  *slog.Logger           // slog.Default() if nil
+
+	// AllowCallbacksTo are ranges of addresses that subscriptions may call though they are
+	// not of the internet, also by plain http.
+	AllowCallbacksTo []netip.Prefix
+
+	Logger *slog.Logger // slog.Default() if nil
 
 	Observer       Observer             // told of what is done; nobody if nil
 	TracerProvider trace.TracerProvider // of OpenTelemetry spans; none if nil
@@ -59,6 +67,10 @@ type Broker struct {
 	gallery  *gallery
 	observer Observer
 	tracer   tracing.Tracer
+
+	guard     *webhook.Guard
+	sender    *webhook.Sender
+	deliverer *deliverer
 
 	ids      ids
 	nextLane atomic.Uint64
@@ -100,6 +112,9 @@ func New(ctx context.Context, e millrace.Engine, o Options) (*Broker, error) {
 	b.sweeper = newSweeper(e, b.identity.Lanes, b.log)
 	b.herald = newHerald(e, b.node, b.log)
 	b.gallery = newGallery(e, b.log)
+	b.guard = webhook.NewGuard(o.AllowCallbacksTo...)
+	b.sender = webhook.NewSender("millrace/"+cmp.Or(o.Version, "dev"), b.guard)
+	b.deliverer = newDeliverer(b, b.sender)
 	return b, b.start(ctx)
 }
 
@@ -137,6 +152,9 @@ func (b *Broker) start(ctx context.Context) error {
 		b.agents.Go(func() { b.reaper.run(run) })
 		b.agents.Go(func() { b.sweeper.run(run) })
 	}
+	if b.has(RoleDeliver) {
+		b.agents.Go(func() { b.deliverer.run(run) })
+	}
 	return nil
 }
 
@@ -158,9 +176,12 @@ func (b *Broker) heed(h millrace.Hint) {
 		b.reaper.note(h.Lane, h.In)
 	case millrace.HintRegistry:
 		b.registry.nudge()
+	case millrace.HintBatch:
+		b.deliverer.wake(h.Lane)
 	case millrace.HintAll:
 		b.waiting.hintAll()
 		b.reaper.noteAll()
+		b.deliverer.wakeAll()
 		b.registry.nudge()
 	}
 }
@@ -180,6 +201,7 @@ func (b *Broker) close(ctx context.Context) error {
 	b.unwatch()
 	b.stopAgents()
 	b.agents.Wait()
+	b.sender.Close()
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	left := b.engine.Leave(leaving, b.node.ID)
@@ -219,6 +241,12 @@ func (s *ids) next() (string, error) {
 		s.entropy = ulid.Monotonic(rand.Reader, 0)
 	}
 	return millrace.NewID(time.Now(), s.entropy)
+}
+
+// newToken names the leases of one call.
+func newToken() (t millrace.Token) {
+	_, _ = rand.Read(t[:]) // it never fails
+	return t
 }
 
 // newUID names the data of a new sink.

@@ -17,8 +17,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestTheBrokerKnowsTheWordsAndOpensEngines(t *testing.T) {
-	importguard.Check(t, ".", "engine", "internal/tracing")
+// The wire's form of events is what subscriptions are sent.
+func TestTheBrokerKnowsTheWordsTheWireAndOpensEngines(t *testing.T) {
+	importguard.Check(t, ".", "api", "engine", "internal/tracing", "webhook")
 }
 
 // spoiled is an engine that can be made to fail.

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -209,12 +208,9 @@ type taken struct {
 
 // visit leases in one lane.
 func (s Queues) visit(ctx context.Context, q *queue, v visit, o millrace.LeaseOptions) (taken, error) {
-	l := millrace.Lease{Queue: q.uid, Max: v.max, MaxBytes: millrace.MaxLeaseBytes, For: o.Lease, Consumer: o.Consumer}
+	l := millrace.Lease{Queue: q.uid, Max: v.max, MaxBytes: millrace.MaxLeaseBytes, For: o.Lease, Token: newToken(), Consumer: o.Consumer}
 	if l.For == 0 && !o.AtMostOnce {
 		l.For = q.spec.Lease
-	}
-	if _, err := crand.Read(l.Token[:]); err != nil {
-		return taken{}, fmt.Errorf("make token: %w", err)
 	}
 	var leased millrace.Leased
 	err := s.inLane(ctx, q, v.lane, func() (err error) {

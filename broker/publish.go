@@ -34,6 +34,16 @@ func (b *Broker) publish(ctx context.Context, events []millrace.Event) ([]millra
 	return p.results, nil
 }
 
+// publishOwn publishes an event of the store's own topic.
+func (b *Broker) publishOwn(ctx context.Context, e millrace.Event) error {
+	p, err := b.prepare([]millrace.Event{e})
+	if err != nil {
+		return err
+	}
+	p.commit(ctx, b)
+	return p.outcome()
+}
+
 // Refused counts events of publishes that were refused before they reached the
 // broker, because they could not be read.
 func (b *Broker) Refused(events int) { b.refused.Add(int64(events)) }
@@ -51,6 +61,11 @@ func (b *Broker) accept(events []millrace.Event) (*publication, error) {
 	if err := eventFaults(events); err != nil {
 		return nil, err
 	}
+	return b.prepare(events)
+}
+
+// prepare gives events that were found good what they lack, and sorts them by lane.
+func (b *Broker) prepare(events []millrace.Event) (*publication, error) {
 	n := len(events)
 	p := &publication{
 		events:  make([]millrace.CommitEvent, n),
@@ -207,9 +222,10 @@ func (p *publication) route(h *house, indexes []int) (millrace.Commit, int) {
 	for n, i := range indexes {
 		e := &p.events[i]
 		if e.Delay == 0 {
-			e.Queues = h.router.route(p.places[i])
+			to := h.router.route(p.places[i])
+			e.Queues, e.Batches = to.queues, to.batches
 		}
-		if appends += len(e.Queues); appends > maxAppends && n > 0 {
+		if appends += len(e.Queues) + len(e.Batches); appends > maxAppends && n > 0 {
 			indexes = indexes[:n]
 			break
 		}

@@ -208,20 +208,29 @@ func (s Queues) Delete(ctx context.Context, name string, ifEmpty bool) error {
 	if err != nil {
 		return err
 	}
-	d := q.definition
+	if err := s.b.remove(ctx, q.definition); err != nil {
+		return err
+	}
+	s.b.logDropped(ctx, q, "", "queue_deleted", held)
+	return nil
+}
+
+// remove deletes a sink's definition and tells every lane; what it held is swept.
+func (b *Broker) remove(ctx context.Context, d millrace.Definition) error {
+	was := d.Version
 	d.Deleted = true
-	if d, err = s.b.engine.Define(ctx, d, q.definition.Version); err != nil {
+	d, err := b.engine.Define(ctx, d, was)
+	if err != nil {
 		if millrace.CodeOf(err) == millrace.CodeChanged {
 			return millrace.Errorf(millrace.CodeUnavailable, "the definition has just changed; try again")
 		}
 		return err
 	}
-	if err := s.b.registry.applyEverywhere(ctx, millrace.Apply{Version: d.Version, Removed: []string{q.uid}}); err != nil {
+	if err := b.registry.applyEverywhere(ctx, millrace.Apply{Version: d.Version, Removed: []string{d.UID}}); err != nil {
 		return err
 	}
-	s.b.sweeper.nudge()
-	s.b.logDropped(ctx, q, "", "queue_deleted", held)
-	_, err = s.b.registry.reload(ctx)
+	b.sweeper.nudge()
+	_, err = b.registry.reload(ctx)
 	return err
 }
 

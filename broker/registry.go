@@ -28,8 +28,10 @@ type registry struct {
 type house struct {
 	version uint64
 	queues  map[string]*queue
+	subs    map[string]*subscription
+	subOf   map[string]*subscription // by uid
 	topics  map[string]millrace.Definition
-	removed []string // uids of the queues last deleted
+	removed []string // uids of the queues and subscriptions last deleted
 	router  *router
 }
 
@@ -52,8 +54,17 @@ type queueRecord struct {
 
 func newRegistry(e millrace.Engine, lanes int, log *slog.Logger) *registry {
 	r := &registry{engine: e, lanes: lanes, log: log, nudged: make(chan struct{}, 1)}
-	r.house.Store(&house{queues: map[string]*queue{}, topics: map[string]millrace.Definition{}, router: newRouter(nil)})
+	h := newHouse(0)
+	h.router = newRouter(h)
+	r.house.Store(h)
 	return r
+}
+
+func newHouse(version uint64) *house {
+	return &house{
+		version: version, queues: map[string]*queue{}, topics: map[string]millrace.Definition{},
+		subs: map[string]*subscription{}, subOf: map[string]*subscription{},
+	}
 }
 
 func (r *registry) now() *house { return r.house.Load() }
@@ -102,9 +113,10 @@ func (r *registry) reload(ctx context.Context) (*house, error) {
 
 // with is the house after some changes.
 func (h *house) with(c millrace.Changes) (*house, error) {
-	next := &house{version: c.Version, queues: map[string]*queue{}, topics: map[string]millrace.Definition{}}
+	next := newHouse(c.Version)
 	if !c.Full {
 		maps.Copy(next.queues, h.queues)
+		maps.Copy(next.subs, h.subs)
 		maps.Copy(next.topics, h.topics)
 		next.removed = slices.Clone(h.removed)
 	}
@@ -113,7 +125,10 @@ func (h *house) with(c millrace.Changes) (*house, error) {
 			return nil, err
 		}
 	}
-	next.router = newRouter(next.queues)
+	for _, s := range next.subs {
+		next.subOf[s.uid] = s
+	}
+	next.router = newRouter(next)
 	return next, nil
 }
 
@@ -128,6 +143,15 @@ func (h *house) take(d millrace.Definition) error {
 			return err
 		}
 		h.queues[d.Name] = q
+	case d.Kind == millrace.KindSubscription && d.Deleted:
+		delete(h.subs, d.Name)
+		h.removed = append(h.removed, d.UID)
+	case d.Kind == millrace.KindSubscription:
+		s, err := newSubscription(d)
+		if err != nil {
+			return err
+		}
+		h.subs[d.Name] = s
 	case d.Kind == millrace.KindTopic && d.Deleted:
 		delete(h.topics, d.Name)
 	case d.Kind == millrace.KindTopic:
@@ -207,11 +231,14 @@ func (r *registry) catchUp(ctx context.Context, lane int, laneVersion uint64) er
 	return err
 }
 
-// applyAll tells a lane of every queue, and of those that were removed.
+// applyAll tells a lane of every queue and subscription, and of those that were removed.
 func (r *registry) applyAll(ctx context.Context, lane int, h *house) error {
 	a := millrace.Apply{Version: h.version, Removed: h.removed}
 	for _, name := range slices.Sorted(maps.Keys(h.queues)) {
 		a.Queues = append(a.Queues, h.queues[name].settings())
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.subs)) {
+		a.Subscriptions = append(a.Subscriptions, h.subs[name].settings())
 	}
 	gone, err := r.engine.Apply(ctx, lane, a)
 	if err != nil || len(gone) == 0 {
@@ -220,20 +247,30 @@ func (r *registry) applyAll(ctx context.Context, lane int, h *house) error {
 	return r.revive(ctx, h, gone)
 }
 
-// revive gives new data to queues that the registry knows although a lane has
+// definitions are those of every sink.
+func (h *house) definitions() (all []millrace.Definition) {
+	for _, q := range h.queues {
+		all = append(all, q.definition)
+	}
+	for _, s := range h.subs {
+		all = append(all, s.definition)
+	}
+	return all
+}
+
+// revive gives new data to sinks that the registry knows although a lane has
 // seen them removed: the registry has lost their removal.
 func (r *registry) revive(ctx context.Context, h *house, gone []string) error {
-	for _, q := range h.queues {
-		if !slices.Contains(gone, q.uid) {
+	for _, d := range h.definitions() {
+		if !slices.Contains(gone, d.UID) {
 			continue
 		}
-		r.log.WarnContext(ctx, "the registry has lost the removal of a queue, which begins anew and empty", "queue", q.name)
-		d := q.definition
+		r.log.WarnContext(ctx, "the registry has lost the removal of a sink, which begins anew and empty", "kind", d.Kind, "name", d.Name)
 		var err error
 		if d.UID, err = newUID(); err != nil {
 			return err
 		}
-		_, err = r.engine.Define(ctx, d, q.definition.Version)
+		_, err = r.engine.Define(ctx, d, d.Version)
 		if err != nil && millrace.CodeOf(err) != millrace.CodeChanged {
 			return err
 		}

@@ -12,26 +12,51 @@ import (
 // routeCacheSize bounds how many addresses a router remembers.
 const routeCacheSize = 16384
 
-// router tells which queues an address reaches. It belongs to one version of
+// router tells which sinks an address reaches. It belongs to one version of
 // the registry and never changes but for its cache.
 type router struct {
-	any     []*queue            // whose patterns may match any topic
-	byTopic map[string][]*queue // whose patterns name one topic
+	any     []target            // whose patterns may match any topic
+	byTopic map[string][]target // that want one topic
 
 	mu    sync.RWMutex
-	cache map[string][]string
+	cache map[string]way
 }
 
-func newRouter(queues map[string]*queue) *router {
-	r := &router{byTopic: map[string][]*queue{}, cache: map[string][]string{}}
-	for _, q := range queues {
-		if t := q.match.Topic(); t != "" {
-			r.byTopic[t] = append(r.byTopic[t], q)
-		} else {
-			r.any = append(r.any, q)
+// target is a sink as routing sees it.
+type target struct {
+	uid   string
+	batch bool            // it is a subscription
+	match *millrace.Match // nil: everything of its topic
+}
+
+// way is where an event goes: uids, shared by all events of an address.
+type way struct {
+	queues, batches []string
+}
+
+func newRouter(h *house) *router {
+	r := &router{byTopic: map[string][]target{}, cache: map[string]way{}}
+	for _, q := range h.queues {
+		r.add(target{uid: q.uid, match: q.match}, q.match.Topic())
+	}
+	for _, s := range h.subs {
+		if s.match != nil {
+			r.add(target{uid: s.uid, batch: true, match: s.match}, s.match.Topic())
+		}
+		for _, topic := range s.spec.Topics {
+			r.add(target{uid: s.uid, batch: true}, topic)
 		}
 	}
 	return r
+}
+
+// add files a target under the only topic that it wants, if there is one.
+func (r *router) add(t target, topic string) {
+	if topic == "" {
+		r.any = append(r.any, t)
+		return
+	}
+	r.byTopic[topic] = append(r.byTopic[topic], t)
 }
 
 // address is where an event comes from, as routing sees it.
@@ -39,15 +64,15 @@ type address struct{ topic, text string }
 
 func addressOf(e *millrace.Event) address { return address{topic: e.Topic, text: e.Address()} }
 
-// route returns the uids of the queues that take an event. The slice is shared.
-func (r *router) route(a address) []string {
+// route returns the uids of the sinks that take an event.
+func (r *router) route(a address) way {
 	r.mu.RLock()
-	uids, ok := r.cache[a.text]
+	to, ok := r.cache[a.text]
 	r.mu.RUnlock()
 	if ok {
-		return uids
+		return to
 	}
-	uids = r.find(a.topic, a.text)
+	to = r.find(a.topic, a.text)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.cache) >= routeCacheSize {
@@ -56,20 +81,23 @@ func (r *router) route(a address) []string {
 			break
 		}
 	}
-	r.cache[a.text] = uids
-	return uids
+	r.cache[a.text] = to
+	return to
 }
 
-func (r *router) find(topic, address string) []string {
-	var uids []string
-	for _, list := range [...][]*queue{r.any, r.byTopic[topic]} {
-		for _, q := range list {
-			if q.match.Matches(address) {
-				uids = append(uids, q.uid)
+func (r *router) find(topic, address string) (to way) {
+	for _, list := range [...][]target{r.any, r.byTopic[topic]} {
+		for _, t := range list {
+			switch {
+			case t.match != nil && !t.match.Matches(address):
+			case t.batch:
+				to.batches = append(to.batches, t.uid)
+			default:
+				to.queues = append(to.queues, t.uid)
 			}
 		}
 	}
-	return uids
+	return to
 }
 
 // Route says which sinks an event of this address would reach now.
@@ -98,6 +126,11 @@ func (b *Broker) Route(ctx context.Context, tenant, topic, typ string) (millrace
 	for _, name := range slices.Sorted(maps.Keys(h.queues)) {
 		if q := h.queues[name]; q.match.Matches(out.Address) {
 			out.Sinks = append(out.Sinks, millrace.Sink{Kind: millrace.KindQueue, Name: name, Match: q.spec.Match, State: q.state()})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.subs)) {
+		if s := h.subs[name]; s.takes(topic, out.Address) {
+			out.Sinks = append(out.Sinks, millrace.Sink{Kind: millrace.KindSubscription, Name: name, Match: s.pattern(topic), State: s.state})
 		}
 	}
 	return out, nil

@@ -30,7 +30,7 @@ func TestARouteIsTheSameWithAndWithoutTheIndexAndTheCache(t *testing.T) {
 		name := fmt.Sprint(i)
 		queues[name] = testQueue(t, name, match)
 	}
-	r := newRouter(queues)
+	r := newRouter(&house{queues: queues})
 	for range 2 { // the second time from the cache
 		for _, tenant := range []string{"acme", "beta"} {
 			for _, topic := range []string{"orders", "pages", "other"} {
@@ -42,7 +42,7 @@ func TestARouteIsTheSameWithAndWithoutTheIndexAndTheCache(t *testing.T) {
 							want = append(want, name)
 						}
 					}
-					got := slices.Sorted(slices.Values(r.route(addressOf(&e))))
+					got := slices.Sorted(slices.Values(r.route(addressOf(&e)).queues))
 					slices.Sort(want)
 					if !slices.Equal(got, want) {
 						t.Errorf("%s: got %v, want %v", e.Address(), got, want)
@@ -54,7 +54,7 @@ func TestARouteIsTheSameWithAndWithoutTheIndexAndTheCache(t *testing.T) {
 }
 
 func TestTheRoutersMemoryIsBounded(t *testing.T) {
-	r := newRouter(map[string]*queue{"q": testQueue(t, "q", ":orders:")})
+	r := newRouter(&house{queues: map[string]*queue{"q": testQueue(t, "q", ":orders:")}})
 	for i := range 3 * routeCacheSize {
 		r.route(addressOf(&millrace.Event{Tenant: fmt.Sprint("t", i), Topic: "orders", Type: "x"}))
 	}
@@ -71,7 +71,7 @@ func thousand(t testing.TB, pattern string) *router {
 		name := fmt.Sprint("q", i)
 		queues[name] = testQueue(t, name, fmt.Sprintf(pattern, i))
 	}
-	return newRouter(queues)
+	return newRouter(&house{queues: queues})
 }
 
 // cold is the address of the n-th of ever new tenants.
@@ -124,7 +124,7 @@ func TestAColdAddressIsFoundQuicklyAmongAThousandTopics(t *testing.T) {
 }
 
 func TestAHotAddressCostsNoMoreWithAThousandQueues(t *testing.T) {
-	one := newRouter(map[string]*queue{"q": testQueue(t, "q", ":topic7:")})
+	one := newRouter(&house{queues: map[string]*queue{"q": testQueue(t, "q", ":topic7:")}})
 	many := thousand(t, ":topic%d:")
 	hot := addressOf(&millrace.Event{Tenant: "acme", Topic: "topic7", Type: "created"})
 	ratio := math.Inf(1)

@@ -32,5 +32,25 @@ func (b *Broker) Stats(ctx context.Context) (millrace.Stats, error) {
 			out.Queues = out.Queues.Plus(held.QueueCounts)
 		}
 	}
-	return out, nil
+	out.Subscriptions, err = b.countSubscriptions(ctx, h)
+	return out, err
+}
+
+// countSubscriptions adds up what all subscriptions hold.
+func (b *Broker) countSubscriptions(ctx context.Context, h *house) (c millrace.SubscriptionCounts, err error) {
+	for _, sub := range h.subs {
+		s, err := Subscriptions{b}.describe(ctx, sub)
+		if err != nil {
+			return c, err
+		}
+		c.Queued += s.Queued
+		c.Dead += s.Dead
+		switch s.State {
+		case millrace.StateFailing:
+			c.Failing++
+		case millrace.StateDisabled:
+			c.Disabled++
+		}
+	}
+	return c, nil
 }

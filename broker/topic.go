@@ -100,7 +100,23 @@ func (s Topics) gather(ctx context.Context) (map[string]millrace.Topic, error) {
 			topics[t.Name] = sum
 		}
 	}
+	for name, t := range topics {
+		t.Subscriptions = h.subscribers(name)
+		topics[name] = t
+	}
 	return topics, nil
+}
+
+// subscribers are the names of the subscriptions that name a topic.
+func (h *house) subscribers(topic string) []string {
+	names := []string{}
+	for name, s := range h.subs {
+		if slices.Contains(s.spec.Topics, topic) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Put hands a topic to a publisher; see millrace.TopicService.

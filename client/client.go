@@ -126,6 +126,9 @@ func (c *Client) newID() (string, error) {
 // Queues is what is done with queues.
 func (c *Client) Queues() millrace.QueueService { return queues{c} }
 
+// Subscriptions is what is done with subscriptions.
+func (c *Client) Subscriptions() millrace.SubscriptionService { return subscriptions{c} }
+
 // Topics is what is done with topics.
 func (c *Client) Topics() millrace.TopicService { return topics{c} }
 

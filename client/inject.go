@@ -8,18 +8,22 @@ import (
 	"github.com/millrace-dev/millrace/api"
 )
 
-// Inject is asked once for each request: asked again it would put the events in
-// twice. Events that do not fit into one request take several; if a later one
-// fails, the error is CodePartlyCommitted, as if it had been one.
 func (q queues) Inject(ctx context.Context, name string, events ...millrace.Event) (int, error) {
 	if err := api.Join(nameFault("queue", name), eventFaults(events)); err != nil {
 		return 0, err
 	}
+	return q.c.inject(ctx, events, "queues", name, "inject")
+}
+
+// inject is asked once for each request: asked again it would put the events in
+// twice. Events that do not fit into one request take several; if a later one
+// fails, the error is CodePartlyCommitted, as if it had been one.
+func (c *Client) inject(ctx context.Context, events []millrace.Event, path ...string) (int, error) {
 	done := 0
 	for _, part := range injections(events) {
-		k := post(api.AppendInject(nil, part), "queues", name, "inject")
+		k := post(api.AppendInject(nil, part), path...)
 		k.once = true
-		r, err := q.c.do(ctx, k)
+		r, err := c.do(ctx, k)
 		if err != nil {
 			return injectedPartly(events, done, len(part), err)
 		}

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/millrace-dev/millrace/api"
@@ -62,19 +61,10 @@ func (s *server) deleteQueue(c *call) (answer, error) {
 }
 
 // pause stops the leasing of a queue.
-func (s *server) pause(c *call) (answer, error) { return c.act(s.backend.Queues().Pause) }
+func (s *server) pause(c *call) (answer, error) { return c.actOn("queue", s.backend.Queues().Pause) }
 
 // resume ends a pause.
-func (s *server) resume(c *call) (answer, error) { return c.act(s.backend.Queues().Resume) }
-
-// act does something with a queue that needs no words.
-func (c *call) act(do func(ctx context.Context, name string) error) (answer, error) {
-	name, nameErr := c.name("queue")
-	if err := c.check(nameErr, api.DecodeNothing(c.body)); err != nil {
-		return answer{}, err
-	}
-	return done(do(c.Context(), name))
-}
+func (s *server) resume(c *call) (answer, error) { return c.actOn("queue", s.backend.Queues().Resume) }
 
 // inject puts events into one queue alone, as they were stored.
 func (s *server) inject(c *call) (answer, error) {

@@ -28,7 +28,7 @@ type route struct {
 
 // routes is every route there is.
 func routes() []route {
-	return slices.Concat(eventRoutes(), queueRoutes(), leaseRoutes(), deadRoutes(), houseRoutes(), metricsRoutes())
+	return slices.Concat(eventRoutes(), queueRoutes(), leaseRoutes(), deadRoutes(), subscriptionRoutes(), houseRoutes(), metricsRoutes())
 }
 
 // page is the parameters of a list.
@@ -90,6 +90,27 @@ func deadRoutes() []route {
 		{method: "DELETE", path: "/v1/queues/{queue}/dead", scope: scopeManage, noun: "queue", does: "Remove dead letters", query: []string{"tenant"}, handle: (*server).dropDead},
 		{method: "DELETE", path: "/v1/queues/{queue}/dead/{id}", scope: scopeManage, noun: "queue", does: "Remove one dead letter", handle: (*server).dropOneDead},
 		{method: "POST", path: "/v1/queues/{queue}/dead/redrive", scope: scopeManage, noun: "queue", does: "Make dead letters wait again", body: true, handle: (*server).redrive},
+	}
+}
+
+// subscriptionRoutes are about subscriptions and their batches.
+func subscriptionRoutes() []route {
+	return []route{
+		{method: "GET", path: "/v1/subscriptions", scope: scopeManage, noun: "subscription", does: "List subscriptions", query: page(), handle: (*server).subscriptions},
+		{method: "GET", path: "/v1/subscriptions/{subscription}", scope: scopeManage, noun: "subscription", does: "Show a subscription and what it holds", handle: (*server).subscription},
+		{method: "PUT", path: "/v1/subscriptions/{subscription}", scope: scopeManage, noun: "subscription", does: "Define a subscription", body: true, handle: (*server).putSubscription},
+		{method: "DELETE", path: "/v1/subscriptions/{subscription}", scope: scopeManage, noun: "subscription", does: "Remove a subscription with all it holds", query: []string{"if_empty"}, handle: (*server).deleteSubscription},
+		{method: "POST", path: "/v1/subscriptions/{subscription}/pause", scope: scopeManage, noun: "subscription", does: "Stop the sending; events are still collected", body: true, handle: (*server).pauseSubscription},
+		{method: "POST", path: "/v1/subscriptions/{subscription}/resume", scope: scopeManage, noun: "subscription", does: "End a pause or a disabling", body: true, handle: (*server).resumeSubscription},
+		{method: "POST", path: "/v1/subscriptions/{subscription}/test", scope: scopeManage, noun: "subscription", does: "Send a ping now", body: true, handle: (*server).testSubscription},
+		{method: "POST", path: "/v1/subscriptions/{subscription}/rotate", scope: scopeManage, noun: "subscription", does: "Give it a new secret", body: true, handle: (*server).rotateSubscription},
+		{method: "POST", path: "/v1/subscriptions/{subscription}/inject", scope: scopeManage, noun: "subscription", does: "Put stored events into this subscription alone", body: true, handle: (*server).injectSubscription},
+		{method: "GET", path: "/v1/subscriptions/{subscription}/batches", scope: scopeManage, noun: "subscription", does: "List batches, oldest first", query: append(page(), "state"), handle: (*server).batches},
+		{method: "GET", path: "/v1/subscriptions/{subscription}/batches/{id}", scope: scopeManage, noun: "subscription", does: "Show a batch with its events", handle: (*server).batch},
+		{method: "DELETE", path: "/v1/subscriptions/{subscription}/batches/{id}", scope: scopeManage, noun: "subscription", does: "Remove a batch", handle: (*server).dropBatch},
+		{method: "POST", path: "/v1/subscriptions/{subscription}/batches/{id}/retry", scope: scopeManage, noun: "subscription", does: "Send a batch at once", body: true, handle: (*server).retryBatch},
+		{method: "POST", path: "/v1/subscriptions/{subscription}/dead/retry", scope: scopeManage, noun: "subscription", does: "Send all dead batches again", body: true, handle: (*server).retryDead},
+		{method: "GET", path: "/v1/subscriptions/{subscription}/attempts", scope: scopeManage, noun: "subscription", does: "Show the last attempts, newest first", query: []string{"batch", "event"}, handle: (*server).attempts},
 	}
 }
 

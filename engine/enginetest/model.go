@@ -39,6 +39,10 @@ type modelLane struct {
 	removed     map[string]bool
 	trash       []*modelMessage
 	held        []*modelHeld
+	subs        map[string]*modelSub
+	subRing     []string // uids, in the order of their turns
+	subWanted   bool
+	subTrash    int             // events of batches that removed subscriptions left
 	exits       []millrace.Exit // what the commit under way has dropped
 	joined      int             // how often a message has joined a lease group
 	places      int             // how often a message has taken a place in the line of its key
@@ -112,7 +116,7 @@ func NewModel(lanes int, clock func() time.Time) *Model {
 		m.lanes = append(m.lanes, &modelLane{
 			lane: uint64(i), lanes: uint64(lanes),
 			digests: map[millrace.Digest]modelStamp{}, last: map[[2]string]uint64{},
-			topics: map[string]millrace.TopicStats{}, queues: map[string]*modelQueue{}, removed: map[string]bool{},
+			topics: map[string]millrace.TopicStats{}, queues: map[string]*modelQueue{}, removed: map[string]bool{}, subs: map[string]*modelSub{},
 		})
 	}
 	return m

@@ -55,6 +55,11 @@ func (l *modelLane) stale(c millrace.Commit) bool {
 				return true
 			}
 		}
+		for _, uid := range e.Batches {
+			if l.subs[uid] == nil {
+				return true
+			}
+		}
 	}
 	return false
 }
@@ -156,6 +161,11 @@ func (l *modelLane) unhold(gone *modelHeld) {
 
 func (m *Model) stamp(l *modelLane, e millrace.CommitEvent) millrace.Stamp {
 	s := millrace.Stamp{Seq: l.next(), Sinks: len(e.Queues)}
+	for _, uid := range e.Batches {
+		if !l.subs[uid].settings.Disabled {
+			s.Sinks++
+		}
+	}
 	if e.Key != "" {
 		s.Prev = l.last[[2]string{e.Tenant, e.Key}]
 		l.last[[2]string{e.Tenant, e.Key}] = s.Seq
@@ -163,8 +173,11 @@ func (m *Model) stamp(l *modelLane, e millrace.CommitEvent) millrace.Stamp {
 	if e.Remembered {
 		l.digests[e.Digest] = modelStamp{s, l.t}
 	}
-	l.count(e)
+	l.count(e, s.Sinks)
 	m.show(l, e, s)
+	for _, uid := range e.Batches {
+		m.collect(l, uid, s.Seq, modelEvent{seq: s.Seq, prev: s.Prev, recorded: l.t, body: slices.Clone(e.Body)})
+	}
 	for _, uid := range e.Queues {
 		m.append(l, l.queues[uid], &modelMessage{
 			name: s.Seq, seq: s.Seq, prev: s.Prev, recorded: l.t, tenant: e.Tenant, key: e.Key, body: slices.Clone(e.Body),
@@ -206,9 +219,9 @@ func (l *modelLane) drop(q *modelQueue, msg *modelMessage) {
 	l.stats.Dropped++
 }
 
-func (l *modelLane) count(e millrace.CommitEvent) {
+func (l *modelLane) count(e millrace.CommitEvent, sinks int) {
 	l.stats.Published++
-	if len(e.Queues) == 0 {
+	if sinks == 0 {
 		l.stats.Unrouted++
 	}
 	topic := l.topics[e.Topic]
@@ -264,6 +277,9 @@ func (m *Model) Inject(_ context.Context, lane int, in millrace.Inject) error {
 		return err
 	}
 	defer m.leave()
+	if in.Subscription != "" {
+		return m.injectBatch(l, in)
+	}
 	q, err := l.queue(in.Queue)
 	if err != nil {
 		return err

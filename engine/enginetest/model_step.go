@@ -10,8 +10,9 @@ import (
 	"github.com/millrace-dev/millrace"
 )
 
-// dueEntry is something that happens at a time: D a retry returns, E a delayed
-// event is handed out, L a lease ends, X a dead letter is forgotten.
+// dueEntry is something that happens at a time: B a batch is ready, D a retry
+// returns, E a delayed event is handed out, K a park ends, L a lease ends, T a batch
+// was pending too long, X a dead letter and Y a dead batch is forgotten.
 type dueEntry struct {
 	at    int64
 	kind  byte
@@ -20,6 +21,8 @@ type dueEntry struct {
 	msg   *modelMessage
 	queue *modelQueue
 	held  *modelHeld
+	sub   *modelSub
+	batch *modelBatch
 }
 
 // entries are all of a lane's, in the order of Step.
@@ -28,13 +31,14 @@ func (l *modelLane) entries() []dueEntry {
 	for uid, q := range l.queues {
 		for _, msg := range q.messages {
 			if msg.due > 0 {
-				all = append(all, dueEntry{msg.due, " LDX"[msg.state], uid, msg.name, msg, q, nil})
+				all = append(all, dueEntry{at: msg.due, kind: " LDX"[msg.state], uid: uid, name: msg.name, msg: msg, queue: q})
 			}
 		}
 	}
 	for _, h := range l.held {
 		all = append(all, dueEntry{at: h.next, kind: 'E', name: h.name, held: h})
 	}
+	all = append(all, l.batchEntries()...)
 	slices.SortFunc(all, dueEntry.compare)
 	return all
 }
@@ -64,6 +68,9 @@ func (l *modelLane) due() time.Duration {
 	}
 	for _, h := range l.held {
 		earlier(h.next)
+	}
+	for _, e := range l.batchEntries() {
+		earlier(e.at)
 	}
 	if next < 0 {
 		return -1
@@ -123,6 +130,8 @@ func (m *Model) stepOne(l *modelLane, e dueEntry, done *millrace.Stepped) {
 		done.Forgotten++
 		done.Exits = append(done.Exits, millrace.Exit{Queue: e.uid, Name: e.name, Reason: millrace.ReasonRetention})
 		l.drop(e.queue, e.msg)
+	default:
+		m.stepBatch(l, e, done)
 	}
 }
 

@@ -105,7 +105,13 @@ func (m *Model) Apply(_ context.Context, lane int, a millrace.Apply) (gone []str
 			l.trash = append(l.trash, q.messages...)
 			delete(l.queues, uid)
 		}
+		if s := l.subs[uid]; s != nil {
+			l.subTrash += s.events()
+			delete(l.subs, uid)
+			l.subRing = slices.DeleteFunc(l.subRing, func(o string) bool { return o == uid })
+		}
 	}
+	gone = m.applySubs(l, a.Subscriptions)
 	for _, s := range a.Queues {
 		switch q := l.queues[s.UID]; {
 		case l.removed[s.UID]:
@@ -138,8 +144,10 @@ func (m *Model) Sweep(_ context.Context, lane, limit int) (int, error) {
 	defer m.leave()
 	n := min(limit, len(l.trash))
 	l.trash = l.trash[n:]
-	l.stats.Dropped += int64(n)
-	return n, nil
+	of := min(limit-n, l.subTrash)
+	l.subTrash -= of
+	l.stats.Dropped += int64(n + of)
+	return n + of, nil
 }
 
 // LaneStats returns a lane's counters.

@@ -27,6 +27,8 @@ const (
 
 // Engine is an opened store in Redis. It fulfils millrace.Engine.
 type Engine struct {
+	millrace.Batches // until this engine has them
+
 	client   rueidis.Client
 	scripts  *scripts
 	keys     keys

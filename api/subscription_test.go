@@ -1,0 +1,114 @@
+package api
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace-dev/millrace"
+)
+
+const exampleSecret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
+
+func exampleSubscription() millrace.SubscriptionSpec {
+	spec := millrace.DefaultSubscriptionSpec("https://shop.example/hook")
+	spec.Topics, spec.UUID, spec.Secrets = []string{"orders"}, "u-1", []millrace.Secret{{Text: exampleSecret}}
+	return spec
+}
+
+func TestASubscriptionsDefinitionLooksAsInTheExample(t *testing.T) {
+	spec := exampleSubscription()
+	checkGolden(t, "subscription_in", AppendSubscriptionSpec(nil, &spec))
+	equal(t, must[millrace.SubscriptionSpec](t)(DecodeSubscriptionSpec(golden(t, "subscription_in"))), spec)
+}
+
+func TestASubscriptionThatSaysLittleHasTheDefaults(t *testing.T) {
+	want := millrace.DefaultSubscriptionSpec("https://shop.example/hook")
+	want.Match = ":orders:"
+	equal(t, must[millrace.SubscriptionSpec](t)(DecodeSubscriptionSpec([]byte(`{"callback":"https://shop.example/hook","match":":orders:"}`))), want)
+}
+
+func TestEveryFaultOfASubscriptionIsNamed(t *testing.T) {
+	_, err := DecodeSubscriptionSpec([]byte(`{"callback":"ftp://x","topics":["a:b"],"match":"(","timeout":"-1s","max_events":0,"max_bytes":1,
+		"format":"xml","uuid":"a:b","concurrency":99,"request_timeout":"0s","retry_schedule":["soon"],"nosuch":1}`))
+	if millrace.CodeOf(err) != millrace.CodeInvalid {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"callback", "topics", "timeout", "max_events", "max_bytes", "format", "uuid", "concurrency", "request_timeout", "retry_schedule[0]", "nosuch",
+	} {
+		if !strings.Contains(err.Error(), "body."+want) {
+			t.Errorf("%s is not named in %v", want, err)
+		}
+	}
+	for _, bad := range []string{`{}`, `{"callback":"https://x.example"}`, `{"callback":"https://x.example","topics":[]}`, `{"callback":"https://x.example","topics":["a"],"match":"b"}`} {
+		if _, err := DecodeSubscriptionSpec([]byte(bad)); millrace.CodeOf(err) != millrace.CodeInvalid {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+func TestASubscriptionLooksAsInTheExampleAndShowsNoSecret(t *testing.T) {
+	s := millrace.Subscription{
+		Name: "shop", Version: 1, State: millrace.StateFailing, Reason: "status 500", Spec: exampleSubscription(),
+		Queued: 12, Sent: 1024, Failed: 3, Oldest: at("2026-11-15T01:13:00Z"), NextAttemptAt: at("2026-11-15T01:18:00Z"),
+	}
+	text := AppendSubscription(nil, &s)
+	checkGolden(t, "subscription_out", text)
+	if strings.Contains(string(text), exampleSecret) || strings.Contains(string(text), "u-1") {
+		t.Errorf("a secret is shown: %s", text)
+	}
+	s.Spec.UUID, s.Spec.Secrets = "", []millrace.Secret{{Text: "NTY3"}}
+	equal(t, must[millrace.Subscription](t)(DecodeSubscription(text)), s)
+	s.MadeSecret = exampleSecret
+	equal(t, must[millrace.Subscription](t)(DecodeSubscription(AppendSubscription(nil, &s))), s)
+	list, next, err := DecodeSubscriptions(AppendSubscriptions(nil, []millrace.Subscription{s, s}, "here"))
+	if err != nil || next != FormatCursor("here") || len(list) != 2 {
+		t.Errorf("%d subscriptions, %q, %v", len(list), next, err)
+	}
+}
+
+func TestBatchesLookAsInTheExample(t *testing.T) {
+	b := millrace.SubscriptionBatch{ID: "01K0B", Batch: millrace.Batch{
+		State: millrace.BatchDead, Count: 10, Bytes: 2560, Attempts: 10, CreatedAt: at("2026-11-15T01:13:00Z"), Error: "status 500",
+	}}
+	checkGolden(t, "batches", AppendBatches(nil, []millrace.SubscriptionBatch{b}, ""))
+	list, _, err := DecodeBatches(golden(t, "batches"))
+	equal(t, must[[]millrace.SubscriptionBatch](t)(list, err), []millrace.SubscriptionBatch{b})
+	b.Events, b.DueAt, b.Node, b.Current = []millrace.Event{exampleEvent}, b.CreatedAt, "01K0N", true
+	equal(t, must[millrace.SubscriptionBatch](t)(DecodeBatch(AppendBatch(nil, &b))), b)
+}
+
+func TestAttemptsLookAsInTheExample(t *testing.T) {
+	a := millrace.Attempt{
+		Batch: "01K0B", Attempt: 2, At: at("2026-11-15T01:13:00Z"), Status: 500, Error: millrace.AttemptStatus,
+		Duration: 12 * time.Millisecond, Count: 10, Answer: "oops", Node: "01K0N",
+	}
+	checkGolden(t, "attempts", AppendAttempts(nil, []millrace.Attempt{a}))
+	equal(t, must[[]millrace.Attempt](t)(DecodeAttempts(golden(t, "attempts"))), []millrace.Attempt{a})
+	a.OK, a.Error, a.Batch = true, "", ""
+	equal(t, must[millrace.Attempt](t)(DecodeAttempt(AppendAttempt(nil, &a))), a)
+}
+
+func TestARotationSaysWhatItMeans(t *testing.T) {
+	secret, overlap, err := DecodeRotate(AppendRotate(nil, exampleSecret, time.Hour))
+	if err != nil || secret != exampleSecret || overlap != time.Hour {
+		t.Errorf("%q, %s, %v", secret, overlap, err)
+	}
+	for _, body := range []string{"", "{}"} {
+		if secret, overlap, err := DecodeRotate([]byte(body)); err != nil || secret != "" || overlap != 24*time.Hour {
+			t.Errorf("%q: %q, %s, %v", body, secret, overlap, err)
+		}
+	}
+	if _, _, err := DecodeRotate([]byte(`{"overlap":"-1s","secret":""}`)); millrace.CodeOf(err) != millrace.CodeInvalid {
+		t.Errorf("got %v", err)
+	}
+	until := at("2026-11-16T01:13:00Z")
+	made, old, err := DecodeRotated(AppendRotated(nil, exampleSecret, until))
+	if err != nil || made != exampleSecret || !old.Equal(until) {
+		t.Errorf("%q, %s, %v", made, old, err)
+	}
+	if n, err := DecodeRetried(AppendRetried(nil, 3)); n != 3 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+}

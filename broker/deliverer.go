@@ -1,0 +1,288 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/api"
+	"github.com/millrace-dev/millrace/webhook"
+)
+
+const (
+	deliverSlots = 64               // batches that a node sends at a time
+	takeAtOnce   = 16               // batches of one take
+	takeBytes    = 8 << 20          // of their events
+	pendingExtra = 15 * time.Second // by which a batch is pending longer than its request may take
+	takeRetry    = time.Second      // after a take that failed
+	maxLogEvents = 20               // ids of events that an attempt's log names
+)
+
+// deliverer sends batches to subscriptions: it takes what is ready, a few at a time and by
+// turns over subscriptions, posts each in a slot of its own, and tells the store what came of it.
+type deliverer struct {
+	b      *Broker
+	sender *webhook.Sender
+	log    *slog.Logger
+	slots  chan struct{}
+	woken  []chan struct{} // by lane
+	work   sync.WaitGroup  // deliveries under way
+}
+
+func newDeliverer(b *Broker, sender *webhook.Sender) *deliverer {
+	d := &deliverer{b: b, sender: sender, log: b.log, slots: make(chan struct{}, deliverSlots), woken: make([]chan struct{}, b.identity.Lanes)}
+	for lane := range d.woken {
+		d.woken[lane] = make(chan struct{}, 1)
+	}
+	return d
+}
+
+// wake says that a lane may have batches to send.
+func (d *deliverer) wake(lane int) {
+	select {
+	case d.woken[lane] <- struct{}{}:
+	default:
+	}
+}
+
+func (d *deliverer) wakeAll() {
+	for lane := range d.woken {
+		d.wake(lane)
+	}
+}
+
+// run sends batches until ctx ends; what is under way then is finished, for as long as
+// sending may take.
+func (d *deliverer) run(ctx context.Context) {
+	var lanes sync.WaitGroup
+	for lane := range d.woken {
+		lanes.Go(func() { d.runLane(ctx, lane) })
+	}
+	lanes.Wait()
+	d.work.Wait()
+}
+
+func (d *deliverer) runLane(ctx context.Context, lane int) {
+	scan := time.NewTicker(slowScan)
+	defer scan.Stop()
+	for {
+		more, err := d.takeSome(ctx, lane)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			d.log.Warn("take batches", "lane", lane, "error", err)
+			pause(ctx, takeRetry)
+			continue
+		}
+		if more {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.woken[lane]:
+		case <-scan.C:
+		}
+	}
+}
+
+// pause waits, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	over := time.NewTimer(d)
+	defer over.Stop()
+	select {
+	case <-over.C:
+	case <-ctx.Done():
+	}
+}
+
+// takeSome takes as many batches of a lane as there are free slots, up to a few, and
+// sets their sending going. It waits for the first slot.
+func (d *deliverer) takeSome(ctx context.Context, lane int) (more bool, err error) {
+	free := d.reserve(ctx)
+	if free == 0 {
+		return false, ctx.Err()
+	}
+	token := newToken()
+	taken, err := d.b.engine.Take(ctx, lane, millrace.Take{
+		Max: free, MaxBytes: takeBytes, For: d.pending(), Token: token, Node: d.b.node.ID,
+	})
+	for range free - len(taken.Batches) {
+		<-d.slots
+	}
+	if err != nil {
+		return false, err
+	}
+	d.b.reaper.note(lane, taken.Due)
+	for i := range taken.Batches {
+		batch := &taken.Batches[i]
+		d.work.Go(func() {
+			defer func() { <-d.slots }()
+			d.deliver(context.WithoutCancel(ctx), lane, batch, token)
+		})
+	}
+	return taken.More, nil
+}
+
+// reserve takes slots: it waits for one, and takes more if they are free.
+func (d *deliverer) reserve(ctx context.Context) (n int) {
+	select {
+	case d.slots <- struct{}{}:
+	case <-ctx.Done():
+		return 0
+	}
+	for n = 1; n < takeAtOnce; n++ {
+		select {
+		case d.slots <- struct{}{}:
+		default:
+			return n
+		}
+	}
+	return n
+}
+
+// pending is how long a batch may be on its way: longer than any request takes.
+func (d *deliverer) pending() time.Duration {
+	longest := time.Duration(0)
+	for _, s := range d.b.registry.now().subs {
+		longest = max(longest, s.spec.RequestTimeout)
+	}
+	return longest + pendingExtra
+}
+
+// deliver posts one batch and tells the store.
+func (d *deliverer) deliver(ctx context.Context, lane int, batch *millrace.TakenBatch, token millrace.Token) {
+	sub := d.b.registry.now().subOf[batch.Subscription]
+	if sub == nil {
+		return // it was removed, and its batches with it
+	}
+	outcome, attempt := d.post(ctx, sub, batch)
+	settled, err := d.settle(ctx, lane, batch, token, outcome, attempt)
+	switch {
+	case err != nil:
+		d.log.Warn("record a delivery; it counts as failed when its time is over", "subscription", sub.name, "error", err)
+	case settled.Lost:
+		d.log.Warn("a delivery took too long and counts as failed", "subscription", sub.name, "batch", attempt.Batch)
+	default:
+		d.conclude(ctx, sub, &outcome, settled)
+	}
+	d.log.Debug("delivery", "subscription", sub.name, "batch", attempt.Batch, "attempt", batch.Attempt, "events", len(batch.Events),
+		"status", outcome.Status, "failure", outcome.Failure, "dead", settled.Dead, "took", outcome.Duration)
+}
+
+// post sends a batch as it is written every time: from what is stored alone.
+func (d *deliverer) post(ctx context.Context, sub *subscription, batch *millrace.TakenBatch) (webhook.Outcome, millrace.Attempt) {
+	attempt := millrace.Attempt{
+		Batch: millrace.MessageID(batch.Name), Attempt: batch.Attempt, At: time.Now().UTC(), Count: len(batch.Events), Node: d.b.node.ID,
+	}
+	events, err := eventsOf(batch.Events)
+	if err != nil {
+		d.log.Error("a batch cannot be read", "subscription", sub.name, "batch", attempt.Batch, "error", err)
+		return webhook.Outcome{Failure: webhook.FailedConnect}, attempt
+	}
+	for _, e := range events[:min(len(events), maxLogEvents)] {
+		attempt.Events = append(attempt.Events, e.ID)
+	}
+	body, kind := api.AppendPush(nil, millrace.BodyFormat(batch.Format), events)
+	outcome := d.send(ctx, sub, webhook.Delivery{ID: attempt.Batch, Attempt: batch.Attempt, ContentType: kind, Body: body})
+	recordOutcome(&attempt, &outcome)
+	return outcome, attempt
+}
+
+// send posts a body to where the subscription is now, signed with the secrets it has now.
+func (d *deliverer) send(ctx context.Context, sub *subscription, what webhook.Delivery) webhook.Outcome {
+	what.URL, what.UUID, what.Secrets = sub.spec.Callback, sub.spec.UUID, sub.secrets(time.Now())
+	what.Subscription, what.Timeout = sub.name, sub.spec.RequestTimeout
+	return d.sender.Send(ctx, what)
+}
+
+// settle tells the store what came of a delivery.
+func (d *deliverer) settle(ctx context.Context, lane int, batch *millrace.TakenBatch, token millrace.Token, o webhook.Outcome, a millrace.Attempt) (millrace.SettledBatch, error) {
+	log, err := json.Marshal(a)
+	if err != nil {
+		return millrace.SettledBatch{}, fmt.Errorf("write the log of an attempt: %w", err)
+	}
+	done, err := d.b.engine.SettleBatches(ctx, lane, millrace.Outcomes{Items: []millrace.Outcome{{
+		Subscription: batch.Subscription, Name: batch.Name, Token: token, OK: o.OK(), Error: reasonOf(&o), After: o.RetryAfter,
+		Jitter: millrace.Jitter(rand.IntN(1001)), Log: log,
+	}}})
+	if err != nil {
+		return millrace.SettledBatch{}, err
+	}
+	d.b.reaper.note(lane, done.Due)
+	return done.Items[0], nil
+}
+
+func recordOutcome(a *millrace.Attempt, o *webhook.Outcome) {
+	a.OK, a.Status, a.Error, a.Answer = o.OK(), o.Status, o.Failure, o.Answer
+	a.Duration = o.Duration.Truncate(time.Millisecond)
+}
+
+// reasonOf is why a delivery failed, for people.
+func reasonOf(o *webhook.Outcome) string {
+	if o.Failure == webhook.FailedStatus {
+		return "status " + strconv.Itoa(o.Status)
+	}
+	return o.Failure
+}
+
+// conclude disables a subscription whose receiver wants no more, or has failed for too long.
+func (d *deliverer) conclude(ctx context.Context, sub *subscription, o *webhook.Outcome, settled millrace.SettledBatch) {
+	since := settled.FailingSince
+	switch {
+	case o.OK():
+	case o.Gone:
+		d.disable(ctx, sub, "the receiver answered 410: it wants no more")
+	case sub.spec.DisableAfter > 0 && !since.IsZero() && time.Since(since) >= sub.spec.DisableAfter:
+		d.disable(ctx, sub, "nothing but failures since "+since.UTC().Format(time.RFC3339)+"; the last: "+reasonOf(o))
+	}
+}
+
+// disable stops a subscription for good, until somebody resumes it, and says so in an event.
+func (d *deliverer) disable(ctx context.Context, sub *subscription, reason string) {
+	changed := false
+	err := Subscriptions{d.b}.change(ctx, sub.name, func(r *subscriptionRecord) {
+		changed = r.State != millrace.StateDisabled
+		r.State, r.Reason = millrace.StateDisabled, reason
+	})
+	if err != nil {
+		d.log.Warn("disable a subscription", "subscription", sub.name, "error", err)
+		return
+	}
+	if !changed {
+		return
+	}
+	d.log.Warn("a subscription is disabled", "subscription", sub.name, "reason", reason)
+	data, _ := json.Marshal(map[string]string{"subscription": sub.name, "reason": reason})
+	event := millrace.Event{Topic: millrace.SystemTopic, Type: "subscription.disabled", Key: sub.name, Data: data}
+	if err := d.b.publishOwn(ctx, event); err != nil {
+		d.log.Warn("publish that a subscription is disabled", "subscription", sub.name, "error", err)
+	}
+}
+
+// Test sends one ping now; see millrace.SubscriptionService.
+func (s Subscriptions) Test(ctx context.Context, name string) (millrace.Attempt, error) {
+	sub, err := s.enter(ctx, name)
+	if err != nil {
+		return millrace.Attempt{}, err
+	}
+	defer s.b.gate.leave()
+	id, err := s.b.ids.next()
+	if err != nil {
+		return millrace.Attempt{}, err
+	}
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	ping := millrace.Event{ID: id, Topic: millrace.SystemTopic, Type: "ping", Tenant: millrace.DefaultTenant, Time: now, RecordedAt: now}
+	body, kind := api.AppendPush(nil, sub.spec.Format, []millrace.Event{ping})
+	attempt := millrace.Attempt{Attempt: 1, At: now, Count: 1, Node: s.b.node.ID}
+	outcome := s.b.deliverer.send(ctx, sub, webhook.Delivery{ID: id, Attempt: 1, ContentType: kind, Body: body})
+	recordOutcome(&attempt, &outcome)
+	return attempt, nil
+}

@@ -43,6 +43,9 @@ type scripts struct {
 	release, peek, purge, inject, deadList, deadTake      script
 	tenantSet, tenantList, heldGet, heldCancel            script
 	topicList, topicForget, nodeBeat, nodeLeave, permit   script
+	batchTake, batchSettle, batchList, batchRetry         script
+	batchDrop, batchOldest, batchLog, batchStats          script
+	batchInject                                           script
 }
 
 // What a script is made of before its own text, and whether it runs on a full
@@ -52,6 +55,7 @@ const (
 	shared   = "prelude"
 	tenants  = "prelude prelude_tenant"
 	leases   = "prelude prelude_tenant prelude_lease"
+	batched  = "prelude prelude_batch"
 	allowOOM = "#!lua flags=allow-oom\n"
 	denyOOM  = "#!lua\n"
 )
@@ -65,10 +69,10 @@ func newScripts() *scripts {
 		registryChanges: reading(compose("registry_changes", allowOOM, shared)),
 		registryRaise:   compose("registry_raise", allowOOM, shared),
 		laneCreate:      compose("lane_create", denyOOM, bare),
-		laneApply:       compose("lane_apply", allowOOM, tenants),
+		laneApply:       compose("lane_apply", allowOOM, tenants+" prelude_batch"),
 		laneStats:       reading(compose("lane_stats", allowOOM, shared)),
-		laneStep:        compose("lane_step", allowOOM, leases),
-		laneSweep:       compose("lane_sweep", allowOOM, leases),
+		laneStep:        compose("lane_step", allowOOM, leases+" prelude_batch"),
+		laneSweep:       compose("lane_sweep", allowOOM, leases+" prelude_batch"),
 		publish:         compose("publish_write", denyOOM, tenants+" publish_read publish_stamp"),
 		lease:           compose("queue_lease", allowOOM, leases+" lease_turns lease_single lease_plan"),
 		settle:          compose("queue_settle", allowOOM, leases),
@@ -83,6 +87,15 @@ func newScripts() *scripts {
 		tenantList:      reading(compose("tenant_list", allowOOM, tenants)),
 		heldGet:         reading(compose("held_get", allowOOM, shared)),
 		heldCancel:      compose("held_cancel", allowOOM, shared),
+		batchTake:       compose("batch_take", allowOOM, batched),
+		batchSettle:     compose("batch_settle", allowOOM, batched),
+		batchList:       reading(compose("batch_list", allowOOM, batched)),
+		batchRetry:      compose("batch_retry", allowOOM, batched),
+		batchDrop:       compose("batch_drop", allowOOM, batched),
+		batchOldest:     compose("batch_oldest", allowOOM, batched),
+		batchLog:        reading(compose("batch_log", allowOOM, batched)),
+		batchStats:      reading(compose("batch_stats", allowOOM, batched)),
+		batchInject:     compose("batch_inject", denyOOM, batched+" prelude_collect"),
 		queueStats:      reading(compose("queue_stats", allowOOM, shared)),
 		topicList:       reading(compose("topic_list", allowOOM, shared)),
 		topicForget:     compose("topic_forget", allowOOM, shared),
@@ -140,6 +153,12 @@ func refusal(text string) error {
 		return millrace.Errorf(millrace.CodeLaneMissing, "the lane has vanished from the store")
 	case "not_found":
 		return millrace.Errorf(millrace.CodeNotFound, "the lane does not know the queue")
+	case "no_subscription":
+		return millrace.Errorf(millrace.CodeNotFound, "the lane does not know the subscription")
+	case "no_batch":
+		return millrace.Errorf(millrace.CodeNotFound, "the subscription has no such batch")
+	case "pending":
+		return millrace.Errorf(millrace.CodePending, "the batch is being sent: wait until that has ended")
 	case "not_held":
 		return millrace.Errorf(millrace.CodeNotFound, "no delayed event has the id")
 	case "narrow":

@@ -34,11 +34,24 @@ type Backbone interface {
 	// Topics is what is done with topics.
 	Topics() TopicService
 
+	// Definitions is everything that is defined, as one document. Applied again,
+	// it changes nothing.
+	Definitions(ctx context.Context) (Document, error)
+
+	// Apply makes a document's definitions the store's. All faults are found
+	// before anything is changed; the definitions of queues, their removal
+	// included, are then written in one step, all or none. Tenants' settings and
+	// the lanes follow one by one: an error after that step says so, and the same
+	// document again completes it. What stands already is not changed.
+	Apply(ctx context.Context, d Document, o ApplyOptions) (Applied, error)
+
 	// Stats describes the store.
 	Stats(ctx context.Context) (Stats, error)
 
 	// Nodes lists the processes that have joined the store.
 	Nodes(ctx context.Context) ([]Node, error)
+
+	Live
 }
 
 // QueueService is what a program does with queues. A name that is not a queue is CodeNotFound.

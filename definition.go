@@ -25,6 +25,12 @@ type Definition struct {
 	Spec    []byte // the definition itself, as JSON
 }
 
+// Redefinition is a definition to write, and the version that it replaces.
+type Redefinition struct {
+	Definition
+	Replaces uint64
+}
+
 // Changes is what happened in the registry since a version.
 type Changes struct {
 	Version     uint64       // the registry's version now
@@ -70,6 +76,11 @@ type Registry interface {
 	// nothing is written. To delete, set Deleted; a deleted name counts as none.
 	// Sends a HintRegistry. One atomic step. CodeLaneMissing: the registry has vanished.
 	Define(ctx context.Context, d Definition, replaces uint64) (Definition, error)
+
+	// DefineAll writes several definitions, each as Define does, the next
+	// versions in the order of the list, in one atomic step: if one is refused,
+	// or the process dies, none is written. No name may stand in it twice.
+	DefineAll(ctx context.Context, list []Redefinition) ([]Definition, error)
 
 	// Definitions returns what changed after a version. It is Full if since is
 	// 0, above the registry's version, below the last RaiseVersion, or older

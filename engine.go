@@ -31,6 +31,7 @@ type Engine interface {
 	Batches
 	Topics
 	Nodes
+	Lives
 }
 
 // Store is the part of an engine that is about the store itself.
@@ -109,10 +110,12 @@ const (
 type EngineOptions struct {
 	Lanes        int           // when the store is created; 0: the engine's default. A mismatch with an existing store is CodeMismatch
 	Namespace    string        // "millrace" if empty
+	Existing     bool          // do not create a store: CodeNotFound if there is none
 	DedupeWindow time.Duration // how long given ids are remembered at least; 10 minutes if 0
 	SyncInterval time.Duration // embedded: fsync in intervals instead of before each answer
 	Reserve      int64         // embedded: bytes of free space below which publish is refused; 512 MiB if 0, none if negative
 	WaitReplicas int           // Redis: replicas that must have each commit before it is answered
+	RedisPublish *bool         // Redis: PUBLISH each event for any client of the server; if nil, unless it is a Cluster
 	Logger       *slog.Logger  // slog.Default() if nil
 }
 

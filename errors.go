@@ -131,6 +131,10 @@ var (
 	ErrDraining       = &Error{Code: CodeDraining}
 )
 
+// ErrStoreInUse is in the chain of the error of opening a store that another
+// process holds.
+var ErrStoreInUse = errors.New("another process holds the store")
+
 // CodeOf returns the code of the first Error in err's chain, or CodeInternal
 // if there is none, or "" if err is nil.
 func CodeOf(err error) Code {

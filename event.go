@@ -117,6 +117,14 @@ func (f *faults) add(field, message string) {
 	f.list = append(f.list, Fault{Location: field, Message: message})
 }
 
+// below is the location of a member.
+func (f *faults) below(field string) string {
+	if f.at == "" {
+		return field
+	}
+	return f.at + "." + field
+}
+
 func (f *faults) delay(e *Event) {
 	switch {
 	case e.Delay != 0 && !e.DeliverAt.IsZero():

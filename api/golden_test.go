@@ -37,7 +37,7 @@ func checkGolden(t *testing.T, name string, got []byte) {
 	}
 }
 
-func must[T any](t *testing.T) func(v T, err error) T {
+func must[T any](t testing.TB) func(v T, err error) T {
 	return func(v T, err error) T {
 		t.Helper()
 		if err != nil {
@@ -221,6 +221,17 @@ func TestTheHouseLooksAsInTheExamples(t *testing.T) {
 	checkGolden(t, "stats", AppendStats(nil, &stats))
 	equal(t, must[millrace.Stats](t)(DecodeStats(golden(t, "stats"))), stats)
 	checkGolden(t, "health", AppendHealth(nil, true))
+	found := []millrace.Finding{
+		{Name: "store", Grade: millrace.GradeOK, Detail: "all is well"},
+		{Name: "memory", Grade: millrace.GradeWarn, Detail: "85 % used", Next: "make room"},
+		{Name: "eviction", Grade: millrace.GradeFail, Detail: "allkeys-lru", Next: "set noeviction"},
+	}
+	checkGolden(t, "readiness", AppendReadiness(nil, &stats, true, found))
+	equal(t, must[[]millrace.Finding](t)(DecodeReadiness(golden(t, "readiness"))), []millrace.Finding{
+		{Name: "store", Grade: millrace.GradeOK},
+		{Name: "memory", Grade: millrace.GradeWarn, Detail: "85 % used; make room"},
+		{Name: "eviction", Grade: millrace.GradeFail, Detail: "allkeys-lru; set noeviction"},
+	})
 }
 
 func TestAProblemLooksAsInTheExample(t *testing.T) {

@@ -133,3 +133,59 @@ func (d *decoder) statsNumber(s *millrace.Stats) {
 	}
 	*to, _ = d.integer(0, maxInteger)
 }
+
+// AppendReadiness writes the statistics of a store, whether it is ready, and
+// what was looked at. Of what is good the name says enough.
+func AppendReadiness(b []byte, s *millrace.Stats, ok bool, found []millrace.Finding) []byte {
+	b = AppendStats(b, s)
+	b = appendBoolField(b[:len(b)-1], "ok", ok)
+	b = appendList(appendName(b, "checks"), found, appendFinding)
+	return append(b, '}')
+}
+
+func appendFinding(b []byte, f *millrace.Finding) []byte {
+	detail := ""
+	if f.Grade != millrace.GradeOK {
+		detail = f.Detail
+		if f.Next != "" {
+			detail += "; " + f.Next
+		}
+	}
+	b = appendTextField(append(b, '{'), "name", f.Name)
+	b = appendBoolField(b, "ok", f.Grade != millrace.GradeFail)
+	return append(appendTextField(b, "detail", detail), '}')
+}
+
+// DecodeReadiness reads what was looked at. What works and has a detail is a warning.
+func DecodeReadiness(text []byte) ([]millrace.Finding, error) {
+	list, _, err := decodePage(text, "checks", (*decoder).finding)
+	return list, err
+}
+
+func (d *decoder) finding() (f millrace.Finding) {
+	if !d.object() {
+		return f
+	}
+	ok := false
+	for d.next() {
+		switch string(d.name) {
+		case "name":
+			f.Name, _ = d.string("")
+		case "ok":
+			ok = d.bool()
+		case "detail":
+			f.Detail, _ = d.string("")
+		default:
+			d.skip()
+		}
+	}
+	switch {
+	case !ok:
+		f.Grade = millrace.GradeFail
+	case f.Detail != "":
+		f.Grade = millrace.GradeWarn
+	default:
+		f.Grade = millrace.GradeOK
+	}
+	return f
+}

@@ -17,10 +17,7 @@ type PublishPath struct {
 // The events' data is a part of body.
 func DecodePublish(body []byte, p PublishPath) ([]millrace.Event, error) {
 	d := newDecoder(body)
-	d.topic(p.Topic)
-	if m := millrace.TextFault(p.IdempotencyKey, millrace.MaxIDLen-len(".999")); m != "" {
-		d.faultAt("header.Idempotency-Key", m)
-	}
+	d.publishPath(p)
 	events := d.events(p)
 	if err := d.finish(); err != nil {
 		return nil, err
@@ -28,11 +25,15 @@ func DecodePublish(body []byte, p PublishPath) ([]millrace.Event, error) {
 	return events, nil
 }
 
-func (d *decoder) topic(topic string) {
-	if m := millrace.NameFault(topic); m != "" {
+// publishPath finds what is wrong beside the body.
+func (d *decoder) publishPath(p PublishPath) {
+	if m := millrace.NameFault(p.Topic); m != "" {
 		d.faultAt("path.topic", m)
-	} else if topic == millrace.SystemTopic {
+	} else if p.Topic == millrace.SystemTopic {
 		d.faultAt("path.topic", "is reserved")
+	}
+	if m := millrace.TextFault(p.IdempotencyKey, millrace.MaxIDLen-len(".999")); m != "" {
+		d.faultAt("header.Idempotency-Key", m)
 	}
 }
 
@@ -44,6 +45,14 @@ func (d *decoder) events(p PublishPath) []millrace.Event {
 	if d.dec.PeekKind() == '{' {
 		return []millrace.Event{d.publishEvent(p, 0, &like)}
 	}
+	return d.eventList(func(i int) millrace.Event {
+		like = d.publishEvent(p, i, &like)
+		return like
+	})
+}
+
+// eventList reads an array of events, as many as a request may hold.
+func (d *decoder) eventList(event func(i int) millrace.Event) []millrace.Event {
 	if !d.array() {
 		return nil
 	}
@@ -54,8 +63,7 @@ func (d *decoder) events(p PublishPath) []millrace.Event {
 			d.value()
 			continue
 		}
-		events = append(events, d.publishEvent(p, count, &like))
-		like = events[count]
+		events = append(events, event(count))
 	}
 	if count == 0 || count > millrace.MaxEvents {
 		d.faultAt(d.root, "must hold 1 to "+strconv.Itoa(millrace.MaxEvents)+" events")

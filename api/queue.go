@@ -13,27 +13,34 @@ const forever = time.Duration(1<<63 - 1)
 // default; an ordered queue blocks when attempts are spent.
 func DecodeQueueSpec(body []byte) (millrace.QueueSpec, error) {
 	d := newDecoder(body)
+	spec := d.queueSpec()
+	return spec, d.finish()
+}
+
+// queueSpec reads a text that is a queue's definition.
+func (d *decoder) queueSpec() millrace.QueueSpec {
 	spec := millrace.DefaultQueueSpec("")
-	if d.object() {
-		found, chosen := false, false
-		for d.next() {
-			found = found || string(d.name) == "match"
-			chosen = chosen || string(d.name) == "on_exhausted"
-			if !d.specMember(&spec) {
-				d.skip()
-			}
-		}
-		if spec.Ordered && !chosen {
-			spec.OnExhausted = millrace.ExhaustedBlock // a dead letter would be a gap in its key
-		}
-		if d.broken == nil {
-			if !found {
-				d.missing("match")
-			}
-			d.merge(0, spec.Faults(d.root))
+	if !d.object() {
+		return spec
+	}
+	found, chosen := false, false
+	for d.next() {
+		found = found || string(d.name) == "match"
+		chosen = chosen || string(d.name) == "on_exhausted"
+		if !d.specMember(&spec) {
+			d.skip()
 		}
 	}
-	return spec, d.finish()
+	if spec.Ordered && !chosen {
+		spec.OnExhausted = millrace.ExhaustedBlock // a dead letter would be a gap in its key
+	}
+	if d.broken == nil && d.strict {
+		if !found {
+			d.missing("match")
+		}
+		d.merge(0, spec.Faults(d.root))
+	}
+	return spec
 }
 
 // specMember reads a member of a queue's definition, if it is one.

@@ -9,22 +9,28 @@ const queuesLimit = -1
 // queue's limit unless it says otherwise.
 func DecodeTenantSettings(body []byte) (millrace.TenantSettings, error) {
 	d := newDecoder(body)
+	s := d.tenantSettings()
+	return s, d.finish()
+}
+
+func (d *decoder) tenantSettings() millrace.TenantSettings {
 	s := millrace.TenantSettings{Weight: 1, Limit: queuesLimit}
-	if d.object() {
-		for d.next() {
-			switch string(d.name) {
-			case "weight":
-				n, _ := d.integer(0, millrace.MaxWeight)
-				s.Weight = int(n)
-			case "limit":
-				n, _ := d.integer(0, millrace.MaxCount)
-				s.Limit = int(n)
-			default:
-				d.skip()
-			}
+	if !d.object() {
+		return s
+	}
+	for d.next() {
+		switch string(d.name) {
+		case "weight":
+			n, _ := d.integer(0, millrace.MaxWeight)
+			s.Weight = int(n)
+		case "limit":
+			n, _ := d.integer(0, millrace.MaxCount)
+			s.Limit = int(n)
+		default:
+			d.skip()
 		}
 	}
-	return s, d.finish()
+	return s
 }
 
 // AppendTenantSettings writes what a tenant is to have in a queue.

@@ -19,8 +19,10 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/internal/tracing"
 	"github.com/millrace-dev/millrace/webhook"
 )
 
@@ -35,6 +37,9 @@ type Options struct {
 	AllowCallbacksTo []netip.Prefix
 
 	Logger *slog.Logger // slog.Default() if nil
+
+	Observer       Observer             // told of what is done; nobody if nil
+	TracerProvider trace.TracerProvider // of OpenTelemetry spans; none if nil
 }
 
 // The roles of a node.
@@ -59,6 +64,9 @@ type Broker struct {
 	reaper   *reaper
 	sweeper  *sweeper
 	herald   *herald
+	gallery  *gallery
+	observer Observer
+	tracer   tracing.Tracer
 
 	guard     *webhook.Guard
 	sender    *webhook.Sender
@@ -87,7 +95,7 @@ func New(ctx context.Context, e millrace.Engine, o Options) (*Broker, error) {
 	if err := rolesFault(o.Roles); err != nil {
 		return nil, err
 	}
-	b := &Broker{engine: e, identity: e.Identity(), log: o.Logger}
+	b := &Broker{engine: e, identity: e.Identity(), log: o.Logger, observer: observerOf(o.Observer), tracer: tracing.New(o.TracerProvider)}
 	id, err := b.ids.next()
 	if err != nil {
 		return nil, err
@@ -106,6 +114,7 @@ func New(ctx context.Context, e millrace.Engine, o Options) (*Broker, error) {
 	b.guard = webhook.NewGuard(o.AllowCallbacksTo...)
 	b.sender = webhook.NewSender("millrace/"+cmp.Or(o.Version, "dev"), b.guard)
 	b.deliverer = newDeliverer(b, b.sender)
+	b.gallery = newGallery(e, b.log)
 	return b, b.start(ctx)
 }
 
@@ -138,6 +147,7 @@ func (b *Broker) start(ctx context.Context) error {
 	b.agents.Go(func() { b.registry.run(run) })
 	b.agents.Go(func() { b.herald.run(run, b.reaper.setMembers) })
 	b.agents.Go(func() { b.waiting.run(run) })
+	b.agents.Go(func() { b.gallery.run(run) })
 	if b.has(RoleMonitor) {
 		b.agents.Go(func() { b.reaper.run(run) })
 		b.agents.Go(func() { b.sweeper.run(run) })
@@ -199,10 +209,11 @@ func (b *Broker) close(ctx context.Context) error {
 }
 
 // Drain makes Ready fail and refuses what comes from now on with CodeDraining;
-// waiting leases answer empty. Close still has to be called.
+// waiting leases answer empty and live readers end. Close still has to be called.
 func (b *Broker) Drain() {
 	b.gate.close()
 	b.waiting.close()
+	b.gallery.close()
 }
 
 // Ready reports whether the broker takes requests and its store answers.

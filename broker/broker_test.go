@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The wire's form of events is what subscriptions are sent.
 func TestTheBrokerKnowsTheWordsTheWireAndOpensEngines(t *testing.T) {
-	importguard.Check(t, ".", "api", "engine", "webhook")
+	importguard.Check(t, ".", "api", "engine", "internal/tracing", "webhook")
 }
 
 // spoiled is an engine that can be made to fail.
@@ -59,9 +59,13 @@ func openMemory(t *testing.T, lanes int) *spoiled {
 	return &spoiled{Engine: e, refuse: map[int]error{}}
 }
 
-func start(t *testing.T, e millrace.Engine) *Broker {
+func start(t *testing.T, e millrace.Engine, observers ...Observer) *Broker {
 	t.Helper()
-	b, err := New(t.Context(), e, Options{Logger: slog.New(slog.DiscardHandler)})
+	o := Options{Logger: slog.New(slog.DiscardHandler)}
+	if len(observers) > 0 {
+		o.Observer = observers[0]
+	}
+	b, err := New(t.Context(), e, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,7 @@ func (s Queues) Lease(ctx context.Context, name string, o millrace.LeaseOptions)
 	return s.LeaseAny(ctx, map[string]int{name: 1}, o)
 }
 
-// LeaseAny leases from several queues by weight; see millrace.QueueService.
-func (s Queues) LeaseAny(ctx context.Context, weights map[string]int, o millrace.LeaseOptions) ([]millrace.Message, error) {
+func (s Queues) leaseAny(ctx context.Context, weights map[string]int, o millrace.LeaseOptions) ([]millrace.Message, error) {
 	if err := s.b.gate.enter(); err != nil {
 		return nil, err
 	}

@@ -16,8 +16,7 @@ const (
 	maxReroutes = 8     // tries of a commit that finds its lane's registry changed
 )
 
-// Publish commits events to every sink that wants them; see millrace.Backbone.
-func (b *Broker) Publish(ctx context.Context, events ...millrace.Event) ([]millrace.Published, error) {
+func (b *Broker) publish(ctx context.Context, events []millrace.Event) ([]millrace.Published, error) {
 	if err := b.gate.enter(); err != nil {
 		return nil, err
 	}
@@ -194,6 +193,7 @@ func (b *Broker) commitPart(ctx context.Context, p *publication, lane int, index
 			return 0, b.named(refused, err)
 		}
 		p.record(indexes[:n], done)
+		b.observePublished(done.Stamps)
 		b.reaper.note(lane, done.Due)
 		b.logExits(ctx, done.Dropped)
 		return n, nil

@@ -223,7 +223,7 @@ func (r *registry) catchUp(ctx context.Context, lane int, laneVersion uint64) er
 	if err != nil || laneVersion <= h.version {
 		return err
 	}
-	r.log.Warn("a lane is ahead of the registry, which has lost its last changes", "lane", lane, "lane_version", laneVersion, "registry_version", h.version)
+	r.log.WarnContext(ctx, "a lane is ahead of the registry, which has lost its last changes", "lane", lane, "lane_version", laneVersion, "registry_version", h.version)
 	if _, err := r.engine.RaiseVersion(ctx, laneVersion); err != nil {
 		return err
 	}
@@ -265,7 +265,7 @@ func (r *registry) revive(ctx context.Context, h *house, gone []string) error {
 		if !slices.Contains(gone, d.UID) {
 			continue
 		}
-		r.log.Warn("the registry has lost the removal of a sink, which begins anew and empty", "kind", d.Kind, "name", d.Name)
+		r.log.WarnContext(ctx, "the registry has lost the removal of a sink, which begins anew and empty", "kind", d.Kind, "name", d.Name)
 		var err error
 		if d.UID, err = newUID(); err != nil {
 			return err

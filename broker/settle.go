@@ -25,7 +25,7 @@ func (s Queues) Bury(ctx context.Context, name string, items ...millrace.Settlem
 	return s.settle(ctx, name, millrace.Bury, items)
 }
 
-func (s Queues) settle(ctx context.Context, name string, verb millrace.Verb, items []millrace.Settlement) (millrace.SettleResult, error) {
+func (s Queues) settleItems(ctx context.Context, name string, verb millrace.Verb, items []millrace.Settlement) (millrace.SettleResult, error) {
 	out := millrace.SettleResult{Lost: []string{}}
 	q, err := s.enterFor(ctx, name, settleFaults(items))
 	if err != nil {

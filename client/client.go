@@ -20,8 +20,10 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/internal/tracing"
 )
 
 // Options are the settings of a client. The zero value is usable.
@@ -37,6 +39,11 @@ type Options struct {
 	RetryFor time.Duration
 
 	Transport http.RoundTripper // one of its own, with many kept connections, if nil
+
+	// TracerProvider is of the OpenTelemetry spans of publish, lease and settle;
+	// there are none if it is nil. The trace of a call's context is told to the
+	// server in any case, and goes with the events that are published.
+	TracerProvider trace.TracerProvider
 }
 
 // Client is a backbone over HTTP. It may be used by many goroutines at once.
@@ -46,6 +53,7 @@ type Client struct {
 	token    string
 	timeout  time.Duration
 	retryFor time.Duration
+	tracer   tracing.Tracer
 
 	mu      sync.Mutex
 	last    time.Time // of the last id, so that ids sort in the order they were made
@@ -71,6 +79,7 @@ func New(server string, o Options) (*Client, error) {
 		base: strings.TrimSuffix(u.String(), "/"), token: o.Token, timeout: o.Timeout, retryFor: o.RetryFor,
 		http:    &http.Client{Transport: o.Transport, CheckRedirect: noRedirect},
 		entropy: ulid.Monotonic(rand.Reader, 0),
+		tracer:  tracing.New(o.TracerProvider),
 	}
 	if o.Transport == nil {
 		c.http.Transport = newTransport()
@@ -166,6 +175,7 @@ func (c *Client) request(ctx context.Context, k *call) (*http.Request, error) {
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
+	tracing.Inject(ctx, req.Header)
 	return req, nil
 }
 

@@ -2,6 +2,9 @@ package client
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"net/http"
 
 	"github.com/millrace-dev/millrace"
 	"github.com/millrace-dev/millrace/api"
@@ -25,4 +28,37 @@ func (c *Client) Nodes(ctx context.Context) ([]millrace.Node, error) {
 	}
 	nodes, err := api.DecodeNodes(r.text)
 	return nodes, understood(err)
+}
+
+var _ millrace.Diagnoser = (*Client)(nil)
+
+// Diagnose asks the server how its store fares. It asks once: a server that
+// does not answer is what the caller wants to know.
+func (c *Client) Diagnose(ctx context.Context) ([]millrace.Finding, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/readyz?verbose", nil)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, connectionError(ctx, &call{method: http.MethodGet}, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, connectionError(ctx, &call{method: http.MethodGet}, err)
+	}
+	found, err := api.DecodeReadiness(text)
+	switch {
+	case err == nil && len(found) > 0: // also when the server is not ready
+		return found, nil
+	case res.StatusCode == http.StatusOK:
+		return nil, millrace.Errorf(millrace.CodeInternal, "the server's answer is not understood")
+	}
+	return nil, api.DecodeProblem(res.StatusCode, text)
 }

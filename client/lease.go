@@ -4,8 +4,11 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/millrace-dev/millrace"
 	"github.com/millrace-dev/millrace/api"
+	"github.com/millrace-dev/millrace/internal/tracing"
 )
 
 // Lease is asked once: a lease whose answer is lost comes back by itself, and
@@ -14,19 +17,28 @@ func (q queues) Lease(ctx context.Context, name string, o millrace.LeaseOptions)
 	if err := nameFault("queue", name); err != nil {
 		return nil, err
 	}
-	return q.lease(ctx, post(api.AppendLease(nil, o), "queues", name, "lease"), o)
+	return q.lease(ctx, name, post(api.AppendLease(nil, o), "queues", name, "lease"), o)
 }
 
 // LeaseAny is asked once, as Lease is.
 func (q queues) LeaseAny(ctx context.Context, weights map[string]int, o millrace.LeaseOptions) ([]millrace.Message, error) {
-	return q.lease(ctx, post(api.AppendLeaseAny(nil, weights, o), "lease"), o)
+	return q.lease(ctx, "", post(api.AppendLeaseAny(nil, weights, o), "lease"), o)
 }
 
-func (q queues) lease(ctx context.Context, k call, o millrace.LeaseOptions) ([]millrace.Message, error) {
+// lease asks for messages of one queue, or of several if it is not named.
+func (q queues) lease(ctx context.Context, name string, k call, o millrace.LeaseOptions) ([]millrace.Message, error) {
 	if o.AtMostOnce && o.Lease != 0 { // the wire says both with one word
 		return nil, millrace.Invalid([]millrace.Fault{{Location: "lease", Message: "must not be given with at most once"}})
 	}
 	k.once, k.wait = true, max(o.Wait, 0)
+	ctx, span := q.c.tracer.Start(ctx, tracing.Lease, trace.SpanKindClient, name, 0)
+	messages, err := q.leased(ctx, k)
+	span.Count(len(messages))
+	span.End(err)
+	return messages, err
+}
+
+func (q queues) leased(ctx context.Context, k call) ([]millrace.Message, error) {
 	r, err := q.c.do(ctx, k)
 	if err != nil {
 		return nil, err
@@ -40,11 +52,11 @@ func (q queues) Ack(ctx context.Context, name string, items ...millrace.Settleme
 	for i := range items {
 		bare[i].Receipt = items[i].Receipt
 	}
-	return q.settle(ctx, name, api.Ack, api.AppendSettle(nil, bare))
+	return q.settle(ctx, name, tracing.Ack, len(items), api.AppendSettle(nil, bare))
 }
 
 func (q queues) Retry(ctx context.Context, name string, items ...millrace.Settlement) (millrace.SettleResult, error) {
-	return q.settle(ctx, name, api.Retry, api.AppendSettle(nil, items))
+	return q.settle(ctx, name, tracing.Retry, len(items), api.AppendSettle(nil, items))
 }
 
 func (q queues) Bury(ctx context.Context, name string, items ...millrace.Settlement) (millrace.SettleResult, error) {
@@ -52,16 +64,23 @@ func (q queues) Bury(ctx context.Context, name string, items ...millrace.Settlem
 	for i := range items {
 		timeless[i] = millrace.Settlement{Receipt: items[i].Receipt, Error: items[i].Error}
 	}
-	return q.settle(ctx, name, api.Bury, api.AppendSettle(nil, timeless))
+	return q.settle(ctx, name, tracing.Bury, len(items), api.AppendSettle(nil, timeless))
 }
 
 func (q queues) Extend(ctx context.Context, name string, lease time.Duration, receipts ...string) (millrace.SettleResult, error) {
-	return q.settle(ctx, name, api.Extend, api.AppendExtend(nil, lease, receipts))
+	return q.settled(ctx, name, api.Extend, api.AppendExtend(nil, lease, receipts))
 }
 
-// settle asks for one of the verbs. Asked twice it changes nothing more: the
+func (q queues) settle(ctx context.Context, name string, o tracing.Operation, messages int, body []byte) (millrace.SettleResult, error) {
+	ctx, span := q.c.tracer.Start(ctx, o, trace.SpanKindClient, name, messages)
+	result, err := q.settled(ctx, name, api.Verb(o), body)
+	span.End(err)
+	return result, err
+}
+
+// settled asks for one of the verbs. Asked twice it changes nothing more: the
 // second time the receipts are lost.
-func (q queues) settle(ctx context.Context, name string, verb api.Verb, body []byte) (millrace.SettleResult, error) {
+func (q queues) settled(ctx context.Context, name string, verb api.Verb, body []byte) (millrace.SettleResult, error) {
 	if err := nameFault("queue", name); err != nil {
 		return millrace.SettleResult{}, err
 	}

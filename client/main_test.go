@@ -16,7 +16,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestTheClientKnowsTheWordsAndTheWire(t *testing.T) { importguard.Check(t, ".", "api") }
+func TestTheClientKnowsTheWordsAndTheWire(t *testing.T) {
+	importguard.Check(t, ".", "api", "internal/tracing")
+}
 
 func openBroker(t *testing.T) *broker.Broker {
 	t.Helper()

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"strconv"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/millrace-dev/millrace"
 	"github.com/millrace-dev/millrace/api"
+	"github.com/millrace-dev/millrace/internal/tracing"
 )
 
 // Publish commits events to every sink that wants them. Every event without an
@@ -106,7 +109,9 @@ func (c *Client) publishParts(ctx context.Context, events []millrace.Event, part
 }
 
 func (c *Client) publishPart(ctx context.Context, p *part) ([]millrace.Published, error) {
+	ctx, span := c.tracer.Start(ctx, tracing.Publish, trace.SpanKindClient, p.topic, len(p.which))
 	r, err := c.do(ctx, post(p.body, "topics", p.topic, "events"))
+	span.End(err)
 	if err != nil {
 		return nil, err
 	}

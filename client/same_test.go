@@ -43,6 +43,15 @@ func everything() map[string]question {
 		},
 		"stats": func(b millrace.Backbone) []any { s, err := b.Stats(ctx); return results(s.Held, err) },
 
+		"definitions": func(b millrace.Backbone) []any { d, err := b.Definitions(ctx); return results(d, err) },
+		"apply": func(b millrace.Backbone) []any {
+			a, err := b.Apply(ctx, storedDocument, millrace.ApplyOptions{})
+			return results(a, err)
+		},
+		"prune, dry": func(b millrace.Backbone) []any {
+			a, err := b.Apply(ctx, storedDocument, millrace.ApplyOptions{Prune: true, DryRun: true})
+			return results(a, err)
+		},
 		"put": func(b millrace.Backbone) []any {
 			q, created, err := b.Queues().Put(ctx, "emails", spec)
 			return results(q, created, err)
@@ -175,6 +184,7 @@ func TestASinkThatIsFullIsNamed(t *testing.T) {
 // repeated says, for every call, whether it is asked again when its answer was lost.
 var repeated = map[string]bool{
 	"publish with a delay": true, "publish for a time": true, "held": true, "dots": true, "odd": true, "cancel": true, "route": true, "stats": true, "put": true,
+	"definitions": true, "apply": true, "prune, dry": true,
 	"pause": true, "resume": true, "peek": true, "peek all": true, "dead": true, "drop one": true, "drop all": true, "drop a tenant's": true,
 	"tenants": true, "tenant": true, "put tenant": true, "put tenant's weight": true, "delete tenant": true,
 

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"iter"
 	"sync"
 	"time"
 
@@ -44,10 +45,31 @@ var (
 		Name: "emails", Version: 3, State: millrace.StatePaused, Spec: millrace.DefaultQueueSpec(":orders:"),
 		QueueStats: millrace.QueueStats{QueueCounts: millrace.QueueCounts{Ready: 12, Leased: 3, Delayed: 1, Dead: 2}, Tenants: 4, Oldest: moment, Dropped: 9, Acked: 5, Spent: 2},
 	}
-	storedTenant = millrace.Tenant{Name: "acme", QueueCounts: millrace.QueueCounts{Ready: 50, Leased: 1, Delayed: 2, Dead: 3}, Weight: 2, Limit: 7, Oldest: moment}
-	storedDead   = millrace.StoredMessage{ID: "01K0C", Attempts: 20, Reason: millrace.ReasonBuried, Error: "boom\n", DeadAt: moment, Event: storedEvent}
+	storedTenant   = millrace.Tenant{Name: "acme", QueueCounts: millrace.QueueCounts{Ready: 50, Leased: 1, Delayed: 2, Dead: 3}, Weight: 2, Limit: 7, Oldest: moment}
+	storedDead     = millrace.StoredMessage{ID: "01K0C", Attempts: 20, Reason: millrace.ReasonBuried, Error: "boom\n", DeadAt: moment, Event: storedEvent}
+	storedDocument = millrace.Document{
+		Queues:  map[string]millrace.QueueSpec{"emails": storedQueue.Spec, "s.m-s": millrace.DefaultQueueSpec("^acme:")},
+		Tenants: map[string]map[string]millrace.TenantSettings{"emails": {"acme": {Weight: 2, Limit: 0}, "b.c": {Weight: 0, Limit: -1}}},
+	}
 	storedResult = millrace.SettleResult{Settled: 1, Lost: []string{"q6K"}, Dead: 1}
 )
+
+func (s *scripted) Live(ctx context.Context, f millrace.LiveFilter) (iter.Seq2[millrace.LiveItem, error], error) {
+	if err := s.note("live %+v", f); err != nil {
+		return nil, err
+	}
+	return func(yield func(millrace.LiveItem, error) bool) {
+		if yield(millrace.LiveItem{Event: storedEvent}, nil) && yield(millrace.LiveItem{Missed: 12}, nil) && yield(millrace.LiveItem{Event: brokenLines}, nil) {
+			yield(millrace.LiveItem{}, millrace.Errorf(millrace.CodeUnavailable, "the watch has ended"))
+		}
+	}, nil
+}
+
+// brokenLines is an event whose data stands on several lines.
+var brokenLines = millrace.Event{
+	ID: "b", Topic: "orders", Type: "paid", Tenant: "acme", Time: moment, RecordedAt: moment,
+	ContentType: millrace.JSONContentType, Data: []byte("{\n  \"n\":\n\n 1}"), Seq: 7,
+}
 
 func (s *scripted) Durability() millrace.Durability { return millrace.Durable }
 func (s *scripted) Refused(int)                     {}
@@ -61,6 +83,14 @@ func (s *scripted) Stats(context.Context) (millrace.Stats, error) {
 	return millrace.Stats{LaneStats: millrace.LaneStats{Held: 7}}, s.note("stats")
 }
 func (s *scripted) Nodes(context.Context) ([]millrace.Node, error) { return nil, s.note("nodes") }
+
+func (s *scripted) Definitions(context.Context) (millrace.Document, error) {
+	return storedDocument, s.note("definitions")
+}
+
+func (s *scripted) Apply(_ context.Context, d millrace.Document, o millrace.ApplyOptions) (millrace.Applied, error) {
+	return millrace.Applied{Created: []string{"queue/emails"}, Changed: []string{}, Deleted: []string{"tenant/emails/acme"}, Same: 7}, s.note("apply %+v %+v", d, o)
+}
 
 func (s *scripted) Publish(_ context.Context, events ...millrace.Event) ([]millrace.Published, error) {
 	return []millrace.Published{{ID: "a-1", DueAt: moment, Duplicate: true}}, s.note("publish %+v", events)

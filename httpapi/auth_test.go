@@ -94,7 +94,7 @@ func TestEveryRouteDeclaresItself(t *testing.T) {
 }
 
 func TestWithoutATokenOnlyThisMachineIsServed(t *testing.T) {
-	h := Handler(openBroker(t), Options{Logger: quiet()})
+	h := held(t, Handler(openBroker(t), Options{Logger: quiet()}))
 	for _, c := range []struct {
 		remote, host string
 		header       map[string]string
@@ -142,7 +142,7 @@ func TestWithoutATokenOnlyThisMachineIsServed(t *testing.T) {
 }
 
 func TestATokenOpensTheDoorToOtherMachines(t *testing.T) {
-	h := Handler(openBroker(t), Options{RootToken: token, Logger: quiet()})
+	h := held(t, Handler(openBroker(t), Options{RootToken: token, Logger: quiet()}))
 	for _, c := range []struct {
 		auth, site string
 		status     int

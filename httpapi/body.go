@@ -20,7 +20,7 @@ import (
 // read takes in what a request says beside its path.
 func (s *server) read(w http.ResponseWriter, c *call, rt *route) error {
 	if rt.body {
-		if err := s.readBody(w, c); err != nil {
+		if err := s.readBody(w, c, rt.takes); err != nil {
 			return err
 		}
 	}
@@ -31,14 +31,14 @@ func (s *server) read(w http.ResponseWriter, c *call, rt *route) error {
 }
 
 // readBody takes in a body of at most the limit, in at most the time it may take.
-func (s *server) readBody(w http.ResponseWriter, c *call) error {
+func (s *server) readBody(w http.ResponseWriter, c *call, takes func(http.Header) error) error {
 	if c.ContentLength == 0 {
 		return nil
 	}
 	if c.ContentLength > millrace.MaxRequestSize {
 		return tooLarge()
 	}
-	if err := mediaFault(c.Header); err != nil {
+	if err := mediaFault(c.Header, takes); err != nil {
 		return err
 	}
 	control := http.NewResponseController(w)
@@ -97,10 +97,13 @@ func bodyError(err error) error {
 	return e
 }
 
-// mediaFault refuses a body that is not plain JSON.
-func mediaFault(h http.Header) error {
+// mediaFault refuses a body that a route does not take; nil takes means plain JSON.
+func mediaFault(h http.Header, takes func(http.Header) error) error {
 	if e := h.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
 		return millrace.Errorf(millrace.CodeUnsupportedMedia, "a body must come without Content-Encoding")
+	}
+	if takes != nil {
+		return takes(h)
 	}
 	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
 	charset := params["charset"]

@@ -117,8 +117,13 @@ func TestTheExamplesAreAnsweredAsWritten(t *testing.T) {
 	stats := strings.NewReplacer(`"durability":"durable"`, `"durability":"memory"`, `"published":10`, `"published":1`, `"duplicates":0`, `"duplicates":1`,
 		`"ready":12,"leased":3,"delayed":1`, `"ready":0,"leased":0,"delayed":0`).Replace(example(t, "stats"))
 	shaped(t, s.want(200, "GET", "/v1/stats", "").body, stats, "bytes")
-	for _, path := range []string{"/livez", "/readyz", "/healthz", "/readyz?verbose"} {
+	for _, path := range []string{"/livez", "/readyz", "/healthz", "/livez?verbose", "/readyz?verbose=false", "/readyz?fresh=7"} {
 		shaped(t, s.want(200, "GET", path, "").body, example(t, "health"))
+	}
+	verbose := strings.TrimSuffix(stats, "}") + `,"ok":true,"checks":[{"name":"store","ok":true,"detail":""},` +
+		`{"name":"durability","ok":true,"detail":"memory: everything ends with the process; use embedded:DIR for what must stay"},{"name":"clock","ok":true,"detail":""}]}`
+	for _, path := range []string{"/readyz?verbose", "/healthz?verbose=true"} {
+		shaped(t, s.want(200, "GET", path, "").body, verbose, "bytes")
 	}
 
 	s.want(204, "DELETE", "/v1/queues/emails?if_empty=true", "")

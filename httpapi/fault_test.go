@@ -52,12 +52,15 @@ func badRequests() []bad {
 		{"dots", "GET", "/v1/queues/%2e%2e", "", 422, "invalid", []string{"path.queue must not be . or .."}, nil},
 		{"settle twice", "POST", "/v1/queues/emails/ack", `{"receipts":["a","a"]}`, 422, "invalid", []string{"body.receipts[1] is given twice"}, nil},
 		{"lease", "POST", "/v1/queues/emails/lease", `{"max":1001,"wait":"2m"}`, 422, "invalid", []string{"body.max must be between 1 and 1000", "body.wait must be between 0s and 1m"}, nil},
+		{"live", "GET", "/v1/live?match=(&tenant=a:b&key=%0a", "", 422, "invalid", []string{"query.match is not a regular expression: missing closing )", "query.tenant must not contain ':'", "query.key must not contain control characters"}, nil},
 
 		{"unknown path", "GET", "/v1/nothing", "", 404, "not_found", nil, nil},
 		{"root", "GET", "/", "", 404, "not_found", nil, nil},
 		{"trailing slash", "GET", "/v1/queues/", "", 404, "not_found", nil, nil},
 		{"double slash", "GET", "/v1//queues", "", 404, "not_found", nil, nil},
 		{"dots in the path", "GET", "/v1/topics/../queues", "", 404, "not_found", nil, nil},
+		{"dots for a name", "POST", "/v1/queues/../pause", "", 404, "not_found", nil, nil},
+		{"a dot for a name", "GET", "/v1/queues/.", "", 404, "not_found", nil, nil},
 		{"unknown queue", "GET", "/v1/queues/nothing", "", 404, "not_found", nil, nil},
 		{"lease of an unknown queue", "POST", "/v1/queues/nothing/lease", `{}`, 404, "not_found", nil, nil},
 		{"ack of an unknown queue", "POST", "/v1/queues/nothing/ack", `{"receipts":[]}`, 404, "not_found", nil, nil},
@@ -69,7 +72,8 @@ func badRequests() []bad {
 		{"too large", "POST", events, large, 413, "too_large", nil, nil},
 		{"form", "POST", events, `{"type":"a"}`, 415, "unsupported_media_type", nil, []string{"Content-Type", "application/x-www-form-urlencoded"}},
 		{"text", "POST", events, `{"type":"a"}`, 415, "unsupported_media_type", nil, []string{"Content-Type", "text/plain"}},
-		{"cloud events", "POST", events, `{"type":"a"}`, 415, "unsupported_media_type", nil, []string{"Content-Type", "application/cloudevents+json"}},
+		{"other cloud events", "POST", events, `{"type":"a"}`, 415, "unsupported_media_type", nil, []string{"Content-Type", "application/cloudevents+avro"}},
+		{"cloud events elsewhere", "PUT", "/v1/queues/emails", `{"match":"."}`, 415, "unsupported_media_type", nil, []string{"Content-Type", "application/cloudevents+json"}},
 		{"no type", "POST", events, `{"type":"a"}`, 415, "unsupported_media_type", nil, []string{"Content-Type", ""}},
 		{"charset", "POST", events, `{"type":"a"}`, 415, "unsupported_media_type", nil, []string{"Content-Type", "application/json; charset=latin1"}},
 		{"encoded", "POST", events, `{"type":"a"}`, 415, "unsupported_media_type", nil, []string{"Content-Encoding", "gzip"}},
@@ -200,11 +204,13 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 
 func TestTheRequestIDIsEchoedOrMade(t *testing.T) {
 	s := newSite(t, openBroker(t), Options{})
-	if got := s.ask("GET", "/livez", "", "X-Request-Id", "mine-7").header.Get("X-Request-Id"); got != "mine-7" {
-		t.Errorf("got %q", got)
+	for _, mine := range []string{"mine-7", "!~", strings.Repeat("x", 128)} {
+		if got := s.ask("GET", "/livez", "", "X-Request-Id", mine).header.Get("X-Request-Id"); got != mine {
+			t.Errorf("%q became %q", mine, got)
+		}
 	}
 	seen := []string{}
-	for _, odd := range []string{"", "a b", strings.Repeat("x", 129), "ü"} {
+	for _, odd := range []string{"", "a b", "a\tb", strings.Repeat("x", 129), "ü"} {
 		got := s.ask("GET", "/livez", "", "X-Request-Id", odd).header.Get("X-Request-Id")
 		if len(got) != 26 || slices.Contains(seen, got) {
 			t.Errorf("%q became %q", odd, got)
@@ -239,8 +245,8 @@ func goodBody(rt *route) string {
 		"/v1/queues/{queue}": `{"match":"."}`, "/v1/queues/{queue}/tenants/{tenant}": `{"weight":2}`,
 		"/v1/lease": `{"queues":{"emails":1}}`, "/v1/queues/{queue}/lease": `{}`, "/v1/queues/{queue}/release": `{"consumer":"w-1"}`,
 		"/v1/queues/{queue}/pause": `{}`, "/v1/queues/{queue}/resume": ``, "/v1/queues/{queue}/purge": `{"tenant":"acme"}`,
-		"/v1/queues/{queue}/dead/redrive": `{"all":true}`,
-		"/v1/queues/{queue}/inject":       `{"events":[{"id":"a-2","topic":"orders","type":"a","time":"2026-11-15T01:13:00Z","seq":7}]}`,
+		"/v1/queues/{queue}/dead/redrive": `{"all":true}`, "/v1/definitions": `{"queues":{"sms":{"match":"."}},"tenants":{"sms":{"acme":{"weight":2}}}}`,
+		"/v1/queues/{queue}/inject": `{"events":[{"id":"a-2","topic":"orders","type":"a","time":"2026-11-15T01:13:00Z","seq":7}]}`,
 	}
 	body, known := bodies[rt.path]
 	switch {

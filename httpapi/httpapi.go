@@ -14,10 +14,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oklog/ulid/v2"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/millrace-dev/millrace"
 	"github.com/millrace-dev/millrace/api"
+	"github.com/millrace-dev/millrace/internal/tracing"
 )
 
 // Backend is what is served: a broker.
@@ -47,17 +48,25 @@ type Options struct {
 
 	Version     string        // of the program, for the API's description
 	BodyTimeout time.Duration // how long a request's body may take to arrive; 15 s if 0
+	BeatEvery   time.Duration // how often a stream of live events says that it stands; 15 s if 0
 	Logger      *slog.Logger  // slog.Default() if nil
+
+	Metrics        Metrics              // served at /metrics and told of every request; no such path if nil
+	TracerProvider trace.TracerProvider // of OpenTelemetry spans; none if nil
 }
 
 // Handler serves a backend. It may be mounted in a program's own server; it
 // starts nothing and has nothing to close.
 func Handler(b Backend, o Options) http.Handler {
 	s := &server{
-		backend: b, door: newDoor(o.RootToken), bodyTimeout: o.BodyTimeout, log: o.Logger, routes: routes(),
+		backend: b, door: newDoor(o.RootToken), bodyTimeout: o.BodyTimeout, beatEvery: o.BeatEvery, frameWithin: frameWithin, log: o.Logger,
+		routes: routes(), metrics: o.Metrics, tracer: tracing.New(o.TracerProvider),
 	}
 	if o.HealthOnly {
-		s.routes = slices.DeleteFunc(s.routes, func(rt route) bool { return rt.scope != scopeNone })
+		s.routes = slices.DeleteFunc(s.routes, func(rt route) bool { return rt.scope != scopeNone && rt.path != "/metrics" })
+	}
+	if s.beatEvery == 0 {
+		s.beatEvery = beatEvery
 	}
 	if s.bodyTimeout == 0 {
 		s.bodyTimeout = 15 * time.Second
@@ -77,7 +86,11 @@ type server struct {
 	routes      []route
 	door        door
 	bodyTimeout time.Duration
+	beatEvery   time.Duration // of streams
+	frameWithin time.Duration // how long the reader of a stream may take for a frame
 	log         *slog.Logger
+	metrics     Metrics
+	tracer      tracing.Tracer
 	mux         *http.ServeMux
 	openAPI     []byte
 }
@@ -85,11 +98,15 @@ type server struct {
 // call is one request on its way to an answer.
 type call struct {
 	*http.Request
+	ctx       context.Context // the request's, with its id and its trace
 	principal principal
 	id        string
 	body      []byte
 	queryErr  error // what is wrong with the query; told by check
 }
+
+// Context is what a handler passes on.
+func (c *call) Context() context.Context { return c.ctx }
 
 // check is the one answer to all that is wrong with a request. Every handler
 // calls it before it does anything.
@@ -101,6 +118,9 @@ type answer struct {
 	body     []byte
 	location string
 	allow    string
+
+	kind   string                    // the body's content type; application/json if empty
+	stream func(http.ResponseWriter) // sends a body without an end, in place of body
 }
 
 // ok answers 200 with a body.
@@ -127,13 +147,17 @@ func isClean(p string) bool {
 	return clean == p
 }
 
-// serve runs one request through its steps and sends what comes of it.
-func (s *server) serve(w http.ResponseWriter, r *http.Request, step func(http.ResponseWriter, *call) (answer, error)) {
+// serve runs one request through its steps and sends what comes of it. The route
+// is how the request is known to those who watch: never its path.
+func (s *server) serve(w http.ResponseWriter, r *http.Request, route string, step func(http.ResponseWriter, *call) (answer, error)) {
 	start := time.Now()
 	c := &call{Request: r, id: requestID(r)}
+	ctx, span := s.tracer.Serve(withRequestID(r.Context(), c.id), r.Header, route)
+	c.ctx = ctx
 	a, err := s.attempt(w, c, step)
 	status := send(w, c, a, err)
-	s.record(c, status, time.Since(start), err)
+	span.Answered(status)
+	s.record(c, route, status, time.Since(start), err)
 }
 
 // attempt runs a step; a panic is an internal error.
@@ -168,41 +192,4 @@ func (s *server) handle(rt *route) func(http.ResponseWriter, *call) (answer, err
 		a, err := rt.handle(s, c)
 		return a, rt.located(c, err)
 	}
-}
-
-// record logs a request: what went wrong here loudly, the rest quietly.
-func (s *server) record(c *call, status int, took time.Duration, err error) {
-	level := slog.LevelDebug
-	switch {
-	case c.Context().Err() != nil: // the caller has gone away, and that is why it failed
-	case status == http.StatusInternalServerError:
-		level = slog.LevelError
-	case status > http.StatusInternalServerError:
-		level = slog.LevelWarn
-	}
-	if !s.log.Enabled(c.Context(), level) {
-		return
-	}
-	attrs := []slog.Attr{
-		slog.String("request_id", c.id), slog.String("method", c.Method), slog.String("path", c.URL.Path),
-		slog.Int("status", status), slog.Duration("took", took),
-	}
-	if err != nil {
-		attrs = append(attrs, slog.String("error", err.Error()))
-	}
-	s.log.LogAttrs(c.Context(), level, "request", attrs...)
-}
-
-// requestID is the caller's own id for a request, if it is fit to be shown, or a new one.
-func requestID(r *http.Request) string {
-	id := r.Header.Get("X-Request-Id")
-	if id == "" || len(id) > 128 {
-		return ulid.Make().String()
-	}
-	for i := range len(id) {
-		if id[i] <= ' ' || id[i] > '~' {
-			return ulid.Make().String()
-		}
-	}
-	return id
 }

@@ -16,14 +16,16 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/api"
 	"github.com/millrace-dev/millrace/broker"
 	"github.com/millrace-dev/millrace/internal/importguard"
+	"github.com/millrace-dev/millrace/metrics"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestTheServerKnowsTheWordsTheWireAndTheBroker(t *testing.T) {
-	importguard.Check(t, ".", "api", "broker")
+	importguard.Check(t, ".", "api", "broker", "internal/tracing")
 }
 
 func openBroker(t *testing.T) *broker.Broker {
@@ -55,7 +57,10 @@ func newSite(t *testing.T, b Backend, o Options) *site {
 	if o.Logger == nil {
 		o.Logger = quiet()
 	}
-	server := httptest.NewServer(Handler(b, o))
+	if o.Metrics == nil {
+		o.Metrics = metrics.New(metrics.Options{Logger: o.Logger})
+	}
+	server := httptest.NewServer(held(t, Handler(b, o)))
 	t.Cleanup(server.Close)
 	return &site{t: t, url: server.URL, client: server.Client(), header: http.Header{}}
 }
@@ -96,7 +101,11 @@ func (s *site) ask(method, path, body string, header ...string) got {
 		s.t.Fatal(err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	text, err := io.ReadAll(res.Body)
+	var answer io.Reader = res.Body
+	if res.Header.Get("Content-Type") == api.LiveType { // it has no end
+		answer = io.LimitReader(answer, int64(len(api.LiveOpen)))
+	}
+	text, err := io.ReadAll(answer)
 	if err != nil {
 		s.t.Fatal(err)
 	}

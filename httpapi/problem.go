@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -29,7 +30,7 @@ func send(w http.ResponseWriter, c *call, a answer, err error) int {
 	if a.location != "" {
 		h.Set("Location", a.location)
 	}
-	kind := "application/json"
+	kind := cmp.Or(a.kind, "application/json")
 	if err != nil {
 		a, kind = problem(h, err, c.id), api.ProblemType
 	}
@@ -38,6 +39,13 @@ func send(w http.ResponseWriter, c *call, a answer, err error) int {
 	}
 	if a.status != http.StatusNoContent {
 		h.Set("Content-Type", kind)
+	}
+	if a.stream != nil {
+		w.WriteHeader(a.status)
+		a.stream(w)
+		return a.status
+	}
+	if a.status != http.StatusNoContent {
 		h.Set("Content-Length", strconv.Itoa(len(a.body)))
 	}
 	w.WriteHeader(a.status)
@@ -104,7 +112,8 @@ func (rt *route) locate(c *call, argument string) string {
 // eventLocation is where an event of a publish stands: a body of one event is
 // the event itself.
 func (c *call) eventLocation(argument string) string {
-	if body := bytes.TrimSpace(c.body); len(body) > 0 && body[0] == '{' {
+	form, _ := api.PublishFormOf(c.Header)
+	if body := bytes.TrimSpace(c.body); form == api.BinaryForm || (len(body) > 0 && body[0] == '{') {
 		_, field, _ := strings.Cut(argument, "]")
 		return "body" + field
 	}

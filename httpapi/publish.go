@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"net/http"
+
 	"github.com/millrace-dev/millrace"
 	"github.com/millrace-dev/millrace/api"
 )
@@ -8,7 +10,7 @@ import (
 // publish takes one event or an array of them into a topic.
 func (s *server) publish(c *call) (answer, error) {
 	path := api.PublishPath{Topic: c.PathValue("topic"), IdempotencyKey: c.Header.Get("Idempotency-Key")}
-	events, err := api.DecodePublish(c.body, path)
+	events, err := decodePublish(c, path)
 	if err := c.check(emptyKey(c), err); err != nil {
 		s.backend.Refused(1) // how many events there are in what cannot be read is not known
 		return answer{}, err
@@ -18,6 +20,22 @@ func (s *server) publish(c *call) (answer, error) {
 		return answer{}, err
 	}
 	return ok(api.AppendPublished(make([]byte, 0, 64+128*len(results)), results, s.backend.Durability()))
+}
+
+// decodePublish reads the events of a publish in whatever form they come.
+func decodePublish(c *call, path api.PublishPath) ([]millrace.Event, error) {
+	// A form that is not supported was refused with the body; without a body there is none.
+	form, _ := api.PublishFormOf(c.Header)
+	if form == api.EventsForm {
+		return api.DecodePublish(c.body, path)
+	}
+	return api.DecodeCloudEvents(form, c.Header, c.body, path)
+}
+
+// takesEvents refuses a body that is no publish.
+func takesEvents(h http.Header) error {
+	_, err := api.PublishFormOf(h)
+	return err
 }
 
 // emptyKey refuses an Idempotency-Key that says nothing.

@@ -22,12 +22,13 @@ type route struct {
 	query    []string
 	anyQuery bool // whoever asks may add parameters, to get past a cache
 	body     bool
+	takes    func(http.Header) error // refuses a body by its headers; nil if the body is plain JSON
 	handle   func(*server, *call) (answer, error)
 }
 
 // routes is every route there is.
 func routes() []route {
-	return slices.Concat(eventRoutes(), queueRoutes(), leaseRoutes(), deadRoutes(), subscriptionRoutes(), houseRoutes())
+	return slices.Concat(eventRoutes(), queueRoutes(), leaseRoutes(), deadRoutes(), subscriptionRoutes(), houseRoutes(), metricsRoutes())
 }
 
 // page is the parameters of a list.
@@ -36,10 +37,11 @@ func page() []string { return []string{"limit", "cursor"} }
 // eventRoutes are about events and topics.
 func eventRoutes() []route {
 	return []route{
-		{method: "POST", path: "/v1/topics/{topic}/events", scope: scopePublish, noun: "topic", does: "Publish one event or an array of events", body: true, handle: (*server).publish},
+		{method: "POST", path: "/v1/topics/{topic}/events", scope: scopePublish, noun: "topic", does: "Publish one event or an array of events", body: true, takes: takesEvents, handle: (*server).publish},
 		{method: "GET", path: "/v1/events/{id}", scope: scopePublish, noun: "event", does: "Show an event that is not due yet", query: []string{"tenant"}, handle: (*server).event},
 		{method: "DELETE", path: "/v1/events/{id}", scope: scopePublish, noun: "event", does: "Take an event back that is not due yet", query: []string{"tenant"}, handle: (*server).cancelEvent},
 		{method: "GET", path: "/v1/route", scope: scopeManage, noun: "event", does: "Say which sinks an event would reach now", query: []string{"tenant", "topic", "type"}, handle: (*server).route},
+		{method: "GET", path: "/v1/live", scope: scopeConsume, noun: "event", does: "Watch events go by, as server-sent events", query: []string{"match", "tenant", "key"}, handle: (*server).watch},
 
 		{method: "GET", path: "/v1/topics", scope: scopeManage, noun: "topic", does: "List topics", query: page(), handle: (*server).topics},
 		{method: "GET", path: "/v1/topics/{topic}", scope: scopeManage, noun: "topic", does: "Show a topic", handle: (*server).topic},
@@ -115,6 +117,8 @@ func subscriptionRoutes() []route {
 // houseRoutes are about the store and its nodes.
 func houseRoutes() []route {
 	return []route{
+		{method: "GET", path: "/v1/definitions", scope: scopeManage, noun: "store", does: "Show all definitions as one document", handle: (*server).definitions},
+		{method: "PUT", path: "/v1/definitions", scope: scopeManage, noun: "store", does: "Apply a document of definitions, all or nothing", query: []string{"prune", "dry_run"}, body: true, handle: (*server).putDefinitions},
 		{method: "GET", path: "/v1/nodes", scope: scopeManage, noun: "node", does: "List the processes that have joined the store", handle: (*server).nodes},
 		{method: "GET", path: "/v1/stats", scope: scopeManage, noun: "store", does: "Describe the store", handle: (*server).stats},
 		{method: "GET", path: "/livez", scope: scopeNone, noun: "store", does: "Say that the process lives", anyQuery: true, handle: (*server).live},
@@ -127,19 +131,15 @@ func houseRoutes() []route {
 // mount registers every route, and what becomes of requests that have none.
 func (s *server) mount(version string) {
 	s.mux = http.NewServeMux()
-	doc := huma.NewAPI(huma.Config{OpenAPI: &huma.OpenAPI{
-		OpenAPI: "3.1.0", Info: &huma.Info{Title: "Millrace", Version: version},
-		Components: &huma.Components{SecuritySchemes: map[string]*huma.SecurityScheme{
-			"bearer": {Type: "http", Scheme: "bearer"}, "basic": {Type: "http", Scheme: "basic"},
-		}},
-	}}, humago.NewAdapter(s.mux, ""))
+	doc := huma.NewAPI(huma.Config{OpenAPI: newDocument(version)}, humago.NewAdapter(s.mux, ""))
+	described := descriptions()
 	for _, rt := range s.routes {
-		op := rt.operation()
+		op := rt.operation(described[rt.method+" "+rt.path])
 		doc.OpenAPI().AddOperation(op)
-		step := s.handle(&rt)
+		step, name := s.handle(&rt), rt.method+" "+rt.path
 		doc.Adapter().Handle(op, func(ctx huma.Context) {
 			r, w := humago.Unwrap(ctx)
-			s.serve(w, r, step)
+			s.serve(w, r, name, step)
 		})
 	}
 	s.mux.HandleFunc("/", s.unknown)
@@ -152,7 +152,7 @@ func (s *server) mount(version string) {
 
 // unknown answers a request that no route takes.
 func (s *server) unknown(w http.ResponseWriter, r *http.Request) {
-	s.serve(w, r, func(_ http.ResponseWriter, c *call) (answer, error) {
+	s.serve(w, r, unknownRoute, func(_ http.ResponseWriter, c *call) (answer, error) {
 		methods := s.methodsOf(c.URL.EscapedPath())
 		switch {
 		case len(methods) == 0:
@@ -183,60 +183,18 @@ func (s *server) methodsOf(path string) (methods []string) {
 	return methods
 }
 
+// isPlace reports whether a part of a path is no value but a place: this one, or the one above.
+func isPlace(part string) bool { return part == "" || part == "." || part == ".." }
+
 func (rt *route) fits(path string) bool {
 	want, got := strings.Split(rt.path, "/"), strings.Split(path, "/")
 	if len(want) != len(got) {
 		return false
 	}
 	for i := range want {
-		if want[i] != got[i] && (!strings.HasPrefix(want[i], "{") || got[i] == "") {
+		if want[i] != got[i] && (!strings.HasPrefix(want[i], "{") || isPlace(got[i])) {
 			return false
 		}
 	}
 	return true
-}
-
-// operation is how the API's description shows a route.
-func (rt *route) operation() *huma.Operation {
-	op := &huma.Operation{
-		OperationID: rt.operationID(), Method: rt.method, Path: rt.path, Summary: rt.does, Tags: []string{rt.noun},
-		Responses: map[string]*huma.Response{
-			"default": {Description: "A problem", Content: map[string]*huma.MediaType{"application/problem+json": {}}},
-		},
-		Extensions: map[string]any{"x-scope": string(rt.scope)},
-	}
-	for _, part := range strings.Split(rt.path, "/") {
-		if name, found := strings.CutPrefix(part, "{"); found {
-			op.Parameters = append(op.Parameters, parameter(strings.TrimSuffix(name, "}"), "path"))
-		}
-	}
-	for _, name := range rt.query {
-		op.Parameters = append(op.Parameters, parameter(name, "query"))
-	}
-	if rt.body {
-		op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {}}}
-	}
-	if rt.scope != scopeNone {
-		op.Security = []map[string][]string{{"bearer": {}}, {"basic": {}}}
-	}
-	return op
-}
-
-func parameter(name, in string) *huma.Param {
-	return &huma.Param{Name: name, In: in, Required: in == "path", Schema: &huma.Schema{Type: huma.TypeString}}
-}
-
-// operationID names an operation after its method and the fixed parts of its path.
-func (rt *route) operationID() string {
-	id := strings.ToLower(rt.method)
-	for _, part := range strings.Split(strings.TrimPrefix(rt.path, "/v1"), "/") {
-		switch {
-		case part == "":
-		case strings.HasPrefix(part, "{"):
-			id += "-one"
-		default:
-			id += "-" + part
-		}
-	}
-	return id
 }

@@ -56,7 +56,9 @@ func (c *consumer) handleBatch(work context.Context, batch []millrace.Message, h
 	for _, m := range batch {
 		c.keeper.begin(m, cancel)
 	}
+	ctx, span := c.tracer.HandleBatch(ctx, batch)
 	err := c.call(batch[0], func() error { return h(ctx, batch) })
+	span.End(err)
 	var each Results
 	single := err != nil && errors.As(err, &each)
 	for i, m := range batch {

@@ -18,7 +18,10 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/internal/tracing"
 )
 
 // Source is where messages come from. A broker and a client both are one.
@@ -49,6 +52,11 @@ type Options struct {
 	Middleware  []Middleware  // the first is the outermost; not for batches
 	Hooks       Hooks
 	Logger      *slog.Logger // slog.Default() if nil
+
+	// TracerProvider is of the OpenTelemetry spans of handlers; there are none if
+	// it is nil. A handler's context continues the trace that its event carries
+	// in any case; a batch's span links to the traces of its events.
+	TracerProvider trace.TracerProvider
 
 	// BatchSize and BatchWithin are ConsumeBatches': a batch begins when it has
 	// BatchSize messages (100 if 0), or BatchWithin (50 ms if 0) after its first.
@@ -151,6 +159,7 @@ type consumer struct {
 	room    chan struct{}         // one for each message that may be held
 	keeper  *keeper
 	settler *settler
+	tracer  tracing.Tracer
 }
 
 func newConsumer(ctx context.Context, s Source, queue string, o Options) (*consumer, error) {
@@ -172,7 +181,7 @@ func newConsumer(ctx context.Context, s Source, queue string, o Options) (*consu
 	c := &consumer{
 		queues: s.Queues(), queue: queue, options: o,
 		fetched: make(chan millrace.Message, held), room: make(chan struct{}, held),
-		settler: newSettler(s.Queues(), queue, o),
+		settler: newSettler(s.Queues(), queue, o), tracer: tracing.New(o.TracerProvider),
 	}
 	c.keeper = newKeeper(s.Queues(), queue, o)
 	return c, c.takeBack(ctx)
@@ -328,7 +337,9 @@ func (c *consumer) handle(work context.Context, m millrace.Message, h Handler) {
 	ctx, cancel := context.WithCancel(work)
 	defer cancel()
 	c.keeper.begin(m, cancel)
+	ctx, span := c.tracer.Handle(ctx, &m)
 	err := c.call(m, func() error { return h(ctx, m) })
+	span.End(err)
 	c.keeper.drop(m)
 	c.settler.add(settlementOf(m, err))
 }

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestAWorkerKnowsOnlyTheWords(t *testing.T) { importguard.Check(t, ".") }
+func TestAWorkerKnowsOnlyTheWords(t *testing.T) { importguard.Check(t, ".", "internal/tracing") }
 
 var quiet = slog.New(slog.DiscardHandler)
 

@@ -29,6 +29,13 @@ func command(t *testing.T, args ...string) (code int, stdout, stderr string) {
 // server runs serve until the test ends and returns its address.
 func server(t *testing.T, args ...string) string {
 	t.Helper()
+	url, _ := stoppable(t, args...)
+	return url
+}
+
+// stoppable runs serve until it is stopped, or the test ends, and returns its address.
+func stoppable(t *testing.T, args ...string) (url string, stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r, w := io.Pipe()
 	var running sync.WaitGroup
@@ -40,18 +47,18 @@ func server(t *testing.T, args ...string) string {
 		}
 		_ = w.Close()
 	})
-	t.Cleanup(func() { cancel(); running.Wait() })
+	stop = func() { cancel(); running.Wait() }
+	t.Cleanup(stop)
 	lines := bufio.NewScanner(r)
 	if !lines.Scan() {
 		t.Fatal("serve said nothing")
 	}
 	first := lines.Text()
 	running.Go(func() { _, _ = io.Copy(io.Discard, r) })
-	url := regexp.MustCompile(`http://\S+`).FindString(first)
-	if url == "" {
+	if url = regexp.MustCompile(`https?://\S+`).FindString(first); url == "" {
 		t.Fatalf("no address in %q", first)
 	}
-	return url
+	return url, stop
 }
 
 func TestAFirstRoundThroughTheCommandLine(t *testing.T) {
@@ -108,12 +115,12 @@ func TestBadSettingsAreAllNamedAndNothingIsTried(t *testing.T) {
 
 func TestSettingsComeFromTheEnvironmentUnlessAFlagSaysOtherwise(t *testing.T) {
 	t.Setenv("MILLRACE_SYNC", "never")
-	if code, _, errs := command(t, "serve", "--store", "memory:"); code != exitUsage || !strings.Contains(errs, "--sync") {
+	if code, _, errs := command(t, "serve", "--store", "memory:"); code != exitUsage || !strings.Contains(errs, "MILLRACE_SYNC must be") {
 		t.Errorf("exit %d, %q: MILLRACE_SYNC does not count", code, errs)
 	}
 	t.Setenv("MILLRACE_SYNC", "always")
 	t.Setenv("MILLRACE_STORE", "nosuch:")
-	if code, _, errs := command(t, "serve", "--listen", "127.0.0.1:0"); code != exitFailure || !strings.Contains(errs, "the store must be") {
+	if code, _, errs := command(t, "serve", "--listen", "127.0.0.1:0"); code != exitUsage || !strings.Contains(errs, "the store must be") {
 		t.Errorf("exit %d, %q", code, errs)
 	}
 	server(t, "--store", "memory:")
@@ -138,7 +145,7 @@ func TestARootTokenIsAskedFor(t *testing.T) {
 
 func TestFaultsOfTheCommandLineExitWithTwo(t *testing.T) {
 	for _, args := range [][]string{
-		{"nosuch"}, {"publish"}, {"publish", "orders"}, {"queue", "ack", "emails"}, {"queue", "show"},
+		{"nosuch"}, {"config"}, {"config", "chek"}, {"publish"}, {"publish", "orders"}, {"queue", "ack", "emails"}, {"queue", "show"},
 		{"stats", "--nosuch"}, {"publish", "orders", "--type", "x", "--attribute", "y"}, {"stats", "--server", "::"},
 	} {
 		if code, _, errs := command(t, args...); code != exitUsage || errs == "" {

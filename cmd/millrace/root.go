@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/millrace-dev/millrace"
 	"github.com/millrace-dev/millrace/client"
@@ -105,7 +104,11 @@ func roomHint(err error) string {
 type remote struct {
 	server, token string
 	json          bool
+	config        *config // all settings; set before a command runs
 }
+
+// ownCheck marks a command that checks the settings itself, with more that it knows.
+const ownCheck = "checks-settings"
 
 func newRoot() *cobra.Command {
 	r := &remote{}
@@ -117,43 +120,39 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			return fromEnvironment(cmd.Flags())
+			return r.configure(cmd)
 		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	flags := root.PersistentFlags()
-	flags.StringVar(&r.server, "server", "http://127.0.0.1:7070", "address of the server")
-	flags.StringVar(&r.token, "token", "", "token for the server")
-	flags.BoolVar(&r.json, "json", false, "print JSON, for machines")
+	settingFlags(root.PersistentFlags(), everyCommand)
 	root.AddCommand(
-		newServe(), newPublish(r), newSendMany(r), newEvent(r), newRoute(r), newDemo(), newTopic(r), newQueue(r), newSubscription(r),
-		newNodes(r), newStats(r), newBench(r),
+		newServe(r), newPublish(r), newSendMany(r), newEvent(r), newRoute(r), newTail(r), newTopic(r), newQueue(r), newSubscription(r),
+		newNodes(r), newStats(r),
+		newApply(r), newExport(r), newConfig(r), newDoctor(r), newCheck(r), newBench(r), newDemo(),
 	)
 	return root
 }
 
-// fromEnvironment gives every flag that the command line leaves out the value
-// of MILLRACE_NAME, if there is one.
-func fromEnvironment(flags *pflag.FlagSet) error {
-	var faults []error
-	flags.VisitAll(func(f *pflag.Flag) {
-		name := "MILLRACE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		value, ok := os.LookupEnv(name)
-		if !ok || f.Changed || f.Name == "help" || f.Name == "version" {
-			return
-		}
-		if err := flags.Set(f.Name, value); err != nil {
-			faults = append(faults, fmt.Errorf("%s: %w", name, err))
-		}
-	})
-	if len(faults) > 0 {
-		return &usageError{errors.Join(faults...)}
+// configure reads the settings for a command.
+func (r *remote) configure(cmd *cobra.Command) error {
+	r.config = loadConfig(cmd.Flags(), os.Environ())
+	for _, warning := range r.config.warnings {
+		fmt.Fprintln(cmd.ErrOrStderr(), "millrace: warning: "+warning)
 	}
+	r.json = r.config.yes("json")
+	if _, own := cmd.Annotations[ownCheck]; own {
+		return nil
+	}
+	if err := r.config.check(cmd.Name()); err != nil {
+		return &usageError{err}
+	}
+	r.server, r.token = r.config.text("server"), r.config.text("token")
 	return nil
 }
 
 // open returns a client of the server.
 func (r *remote) open() (*client.Client, error) {
+	r.server, r.token = r.config.text("server"), r.config.text("token")
 	token := r.token
 	if token == "" {
 		token = os.Getenv("MILLRACE_ROOT_TOKEN")

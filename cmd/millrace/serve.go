@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -20,104 +21,103 @@ import (
 	"github.com/millrace-dev/millrace/httpapi"
 )
 
-// serveSettings are the flags of serve.
+// serveSettings are the settings of serve, ready for use.
 type serveSettings struct {
-	listen, store, namespace, sync string
-	rootTokenFile                  string
-	tlsCert, tlsKey                string
-	logLevel                       string
-	lanes, waitReplicas            int
-	roles                          []string
-	drain                          time.Duration
+	listen, store, namespace string
+	rootToken                string
+	tlsCert, tlsKey          string
+	logLevel                 slog.Level
+	lanes, waitReplicas      int
+	roles                    []string
+	drain                    time.Duration
+	syncInterval             time.Duration
+	observe                  observeSettings
 
-	rootToken string // from MILLRACE_ROOT_TOKEN or the file
+	redisPublish *bool          // --redis-publish; nil leaves it to the engine
+	callbacks    []netip.Prefix // --allow-callbacks-to
 }
 
 // syncInterval is how often --sync interval syncs.
 const syncInterval = 100 * time.Millisecond
 
-func newServe() *cobra.Command {
-	s := &serveSettings{}
+func newServe(r *remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the server",
 		Long: "Run the server: the HTTP API and the agents that keep the store moving.\n\n" +
-			"Every flag can also be set as MILLRACE_NAME, as in MILLRACE_STORE. The root token\n" +
-			"comes from MILLRACE_ROOT_TOKEN or --root-token-file; without one the server\n" +
+			"Every flag can also be set as MILLRACE_NAME, as in MILLRACE_STORE, or as a key of\n" +
+			"the file that --config names; `millrace config print` shows what counts. The root\n" +
+			"token comes from MILLRACE_ROOT_TOKEN or --root-token-file; without one the server\n" +
 			"listens on loopback addresses only.",
-		Args: cobra.NoArgs,
+		Args:        cobra.NoArgs,
+		Annotations: map[string]string{ownCheck: ""},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := s.complete(); err != nil {
+			s, err := newServeSettings(r.config)
+			if err != nil {
 				return &usageError{err}
 			}
 			return s.serve(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	f := cmd.Flags()
-	f.StringVar(&s.listen, "listen", "127.0.0.1:7070", "address to listen on")
-	f.StringVar(&s.store, "store", "embedded:./millrace-data", "embedded:DIR, memory:, redis://HOST:PORT, redis-sentinel://…, redis-cluster://…")
-	f.IntVar(&s.lanes, "lanes", 0, "lanes of a store that is created; 0 for the engine's default")
-	f.StringVar(&s.namespace, "namespace", millrace.DefaultNamespace, "prefix of every key and channel")
-	f.StringSliceVar(&s.roles, "roles", nil, "web, deliver, monitor; all of them if empty")
-	f.StringVar(&s.rootTokenFile, "root-token-file", "", "file that holds the root token")
-	f.StringVar(&s.sync, "sync", "always", "always: answers wait for the disk; interval: the disk follows within 100 ms")
-	f.IntVar(&s.waitReplicas, "wait-replicas", 0, "Redis replicas that must have a commit before it is answered")
-	f.StringVar(&s.tlsCert, "tls-cert", "", "certificate file, for HTTPS")
-	f.StringVar(&s.tlsKey, "tls-key", "", "key file of the certificate")
-	f.DurationVar(&s.drain, "drain", 25*time.Second, "how long requests may take to finish after SIGTERM")
-	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
+	settingFlags(cmd.Flags(), "serve")
 	return cmd
 }
 
-// complete checks the settings and reads the token; all faults at once.
-func (s *serveSettings) complete() error {
-	var faults []error
-	add := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	if s.sync != "always" && s.sync != "interval" {
-		add("--sync must be always or interval")
+// newServeSettings checks the settings of serve, by themselves and together; all
+// faults at once.
+func newServeSettings(c *config) (*serveSettings, error) {
+	faults := []error{c.check("serve")}
+	s := &serveSettings{
+		listen: c.text("listen"), store: c.text("store"), namespace: c.text("namespace"), rootToken: c.text("root-token"),
+		tlsCert: c.text("tls-cert"), tlsKey: c.text("tls-key"),
+		lanes: c.number("lanes"), waitReplicas: c.number("wait-replicas"),
+		roles: c.list("roles"), drain: c.span("drain"), redisPublish: c.choice("redis-publish"),
+		observe: observeSettings{metricsLog: c.span("metrics-log"), otlpEndpoint: c.text("otlp-endpoint")},
 	}
-	if s.lanes != 0 && !millrace.ValidLanes(s.lanes) {
-		add("--lanes must be a power of two up to %d", millrace.MaxLanes)
+	_ = s.logLevel.UnmarshalText([]byte(c.text("log-level"))) // check tells if it cannot
+	for _, network := range c.list("allow-callbacks-to") {
+		if p, err := netip.ParsePrefix(network); err == nil {
+			s.callbacks = append(s.callbacks, p)
+		}
 	}
-	if m := millrace.NameFault(s.namespace); m != "" {
-		add("--namespace %s", m)
+	if c.text("sync") == "interval" {
+		s.syncInterval = syncInterval
 	}
-	if s.waitReplicas < 0 {
-		add("--wait-replicas must not be negative")
+	faults = append(faults, s.tlsFault(c), s.engineFaults(c))
+	if listenFault(s.listen) == "" && s.rootToken == "" && c.text("root-token-file") == "" && !loopback(s.listen) {
+		faults = append(faults, fmt.Errorf("%s must be a loopback address without a root token: set MILLRACE_ROOT_TOKEN or --root-token-file", c.values["listen"].name))
 	}
-	if (s.tlsCert == "") != (s.tlsKey == "") {
-		add("--tls-cert and --tls-key go together")
-	}
-	if s.drain < 0 {
-		add("--drain must not be negative")
-	}
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
-		add("--log-level must be debug, info, warn or error")
-	}
-	if err := s.readToken(); err != nil {
-		faults = append(faults, err)
-	}
-	if s.rootToken == "" && !loopback(s.listen) {
-		add("--listen must be a loopback address without a root token: set MILLRACE_ROOT_TOKEN or --root-token-file")
-	}
-	return errors.Join(faults...)
+	faults = append(faults, s.observe.faults()...)
+	return s, errors.Join(faults...)
 }
 
-func (s *serveSettings) readToken() error {
-	s.rootToken = os.Getenv("MILLRACE_ROOT_TOKEN")
-	if s.rootTokenFile == "" {
+// tlsFault says why HTTPS could not be served.
+func (s *serveSettings) tlsFault(c *config) error {
+	switch {
+	case s.tlsCert == "" && s.tlsKey == "":
 		return nil
+	case s.tlsCert == "" || s.tlsKey == "":
+		return errors.New("--tls-cert and --tls-key go together")
 	}
-	text, err := os.ReadFile(s.rootTokenFile)
-	if err != nil {
-		return fmt.Errorf("--root-token-file: %w", err)
-	}
-	s.rootToken = strings.TrimSpace(string(text))
-	if s.rootToken == "" {
-		return errors.New("--root-token-file: the file is empty")
+	if _, err := tls.LoadX509KeyPair(s.tlsCert, s.tlsKey); err != nil {
+		return fmt.Errorf("%s and %s: %w", c.values["tls-cert"].name, c.values["tls-key"].name, err)
 	}
 	return nil
+}
+
+// engineFaults are the settings that the store's engine would not obey.
+func (s *serveSettings) engineFaults(c *config) error {
+	var faults []error
+	only := func(name, kind string, wrong bool) {
+		if wrong {
+			faults = append(faults, fmt.Errorf("%s is for %s only: leave it out, or choose another store", c.values[name].name, kind))
+		}
+	}
+	onRedis := strings.HasPrefix(s.store, "redis")
+	only("wait-replicas", "stores in Redis", s.waitReplicas > 0 && !onRedis)
+	only("redis-publish", "stores in Redis", s.redisPublish != nil && *s.redisPublish && !onRedis)
+	only("sync", "embedded stores", s.syncInterval > 0 && onRedis)
+	return errors.Join(faults...)
 }
 
 // loopback reports whether an address to listen on is reached from this machine only.
@@ -132,24 +132,28 @@ func loopback(address string) bool {
 
 // serve runs the server until ctx ends, then drains and stops it.
 func (s *serveSettings) serve(ctx context.Context, stdout, stderr io.Writer) error {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(s.logLevel)) // complete has checked it
-	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	log := slog.New(httpapi.LogHandler(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: s.logLevel})))
+	watch, err := s.observe.start(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer watch.stop()
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.listen)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	b, err := broker.Open(ctx, s.store, s.brokerOptions(log))
+	b, err := broker.Open(ctx, s.store, watch.broker(s.brokerOptions(log)))
 	if err != nil {
 		return errors.Join(fmt.Errorf("open the store: %w", err), listener.Close())
 	}
 	server := &http.Server{
-		Handler:           httpapi.Handler(b, s.handlerOptions(log)),
+		Handler:           httpapi.Handler(b, watch.api(s.handlerOptions(log))),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+	watch.run(b)
 	failed := make(chan error, 1)
 	go func() { failed <- s.accept(server, listener) }()
 	s.welcome(ctx, stdout, b, listener.Addr())
@@ -162,13 +166,9 @@ func (s *serveSettings) serve(ctx context.Context, stdout, stderr io.Writer) err
 }
 
 func (s *serveSettings) brokerOptions(log *slog.Logger) broker.Options {
-	o := broker.Options{Roles: s.roles, Version: version, Logger: log, Engine: millrace.EngineOptions{
-		Lanes: s.lanes, Namespace: s.namespace, WaitReplicas: s.waitReplicas, Logger: log,
+	return broker.Options{Roles: s.roles, Version: version, Logger: log, Engine: millrace.EngineOptions{
+		Lanes: s.lanes, Namespace: s.namespace, WaitReplicas: s.waitReplicas, SyncInterval: s.syncInterval, RedisPublish: s.redisPublish, Logger: log,
 	}}
-	if s.sync == "interval" {
-		o.Engine.SyncInterval = syncInterval
-	}
-	return o
 }
 
 // handlerOptions lets a node without the web role answer for its health alone.

@@ -136,6 +136,7 @@ func (e *Engine) allApplied(flights []flight) []flight {
 
 func (e *Engine) releaseAll(flights []flight) {
 	for _, f := range flights {
+		e.live.show(f.group.live) // before its answers leave: who watches after an answer does not see it
 		f.owner.release(f.group)
 		e.sendHints(f.group.hints)
 	}

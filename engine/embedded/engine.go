@@ -35,6 +35,7 @@ type Engine struct {
 	nodes    nodes
 	space    space
 	watcher  atomic.Pointer[func(millrace.Hint)]
+	live     viewer
 
 	journals  []*journal
 	wake      chan struct{}

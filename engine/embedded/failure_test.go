@@ -108,8 +108,8 @@ func openSecond(t *testing.T, dir string) {
 	if err == nil {
 		_ = e.Close()
 	}
-	if millrace.CodeOf(err) != millrace.CodeUnavailable || !strings.Contains(err.Error(), dir) {
-		t.Errorf("got %v, want unavailable with the directory's name", err)
+	if millrace.CodeOf(err) != millrace.CodeUnavailable || !errors.Is(err, millrace.ErrStoreInUse) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("got %v, want unavailable and in use, with the directory's name", err)
 	}
 }
 

@@ -36,9 +36,10 @@ type group struct {
 	writes   int
 	key, val []byte // for building a record; the batch copies it
 	hints    []millrace.Hint
-	fat      []*facet   // whose tails can be trimmed once this is applied
-	gone     []goneFrom // settled messages that the disk still has
-	lastSeq  uint64     // the highest seq stamped in it
+	live     []millrace.LiveEvent // stamped in it, while somebody watches
+	fat      []*facet             // whose tails can be trimmed once this is applied
+	gone     []goneFrom           // settled messages that the disk still has
+	lastSeq  uint64               // the highest seq stamped in it
 	done     chan struct{}
 }
 

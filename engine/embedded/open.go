@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -31,6 +32,11 @@ func (e *Engine) open(ctx context.Context, fs vfs.FS, dir string, o millrace.Eng
 	if err := ctx.Err(); err != nil {
 		return nil, millrace.Wrap(millrace.CodeUnavailable, err, "the caller has given up")
 	}
+	if o.Existing {
+		if err := existing(fs, dir); err != nil {
+			return nil, err
+		}
+	}
 	if err := e.openPebble(fs, dir); err != nil {
 		return nil, err
 	}
@@ -46,12 +52,30 @@ func (e *Engine) open(ctx context.Context, fs vfs.FS, dir string, o millrace.Eng
 	return e, nil
 }
 
+// existing refuses a directory in which there is no store.
+func existing(fs vfs.FS, dir string) error {
+	if _, err := fs.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return millrace.Wrap(millrace.CodeNotFound, err, fmt.Sprintf("there is no store in %s", dir))
+	}
+	found, err := pebble.Peek(dir, fs)
+	if err != nil {
+		return millrace.Wrap(millrace.CodeUnavailable, err, fmt.Sprintf("look into %s", dir))
+	}
+	if !found.Exists {
+		return millrace.Errorf(millrace.CodeNotFound, "there is no store in %s", dir)
+	}
+	return nil
+}
+
 func (e *Engine) openPebble(fs vfs.FS, dir string) error {
 	if err := fs.MkdirAll(dir, 0o700); err != nil {
 		return millrace.Wrap(millrace.CodeUnavailable, err, fmt.Sprintf("create directory %s", dir))
 	}
 	lock, err := pebble.LockDirectory(dir, fs)
 	if err != nil {
+		if !errors.Is(err, os.ErrPermission) {
+			err = fmt.Errorf("%w: %w", millrace.ErrStoreInUse, err)
+		}
 		return millrace.Wrap(millrace.CodeUnavailable, err, fmt.Sprintf("the directory %s is in use by another process, or cannot be locked", dir))
 	}
 	options := e.pebbleOptions(fs)
@@ -129,6 +153,9 @@ func (e *Engine) identify(o millrace.EngineOptions) error {
 	}
 	value, closer, err := e.db.Get([]byte{kindIdentity})
 	if errors.Is(err, pebble.ErrNotFound) {
+		if o.Existing {
+			return millrace.Errorf(millrace.CodeNotFound, "there is no store")
+		}
 		return e.create(identity{Format: millrace.Format, Lanes: max(1, o.Lanes), Namespace: namespace})
 	}
 	if err != nil {

@@ -217,6 +217,9 @@ func (l *lane) write(g *group, now int64, ev *millrace.CommitEvent, queues []*qu
 	s := stamp{seq: l.nextSeq(g, now), prev: prev, sinks: uint32(len(queues))}
 	l.meta.published++
 	l.count(ev.Topic, now)
+	if l.engine.live.on.Load() {
+		l.show(g, now, ev, s)
+	}
 	if len(queues) == 0 {
 		l.meta.unrouted++
 		return s

@@ -35,24 +35,42 @@ func newRegistry(e *Engine) *registry {
 // Define writes a definition as the next version of the registry, if the
 // name's current one still is the one that it replaces.
 func (e *Engine) Define(ctx context.Context, d millrace.Definition, replaces uint64) (millrace.Definition, error) {
-	if err := e.enterStore(ctx); err != nil {
-		return millrace.Definition{}, err
-	}
-	defer e.leave()
-	r := e.registry
-	err := r.do(ctx, func(g *group) error {
-		old := r.byName[definitionName(&d)]
-		if old.Version != replaces {
-			return &millrace.Error{Code: millrace.CodeChanged, CurrentVersion: old.Version}
-		}
-		d.Version = r.version + 1
-		d.Spec = slices.Clone(d.Spec)
-		return r.write(g, d)
-	})
+	done, err := e.DefineAll(ctx, []millrace.Redefinition{{Definition: d, Replaces: replaces}})
 	if err != nil {
 		return millrace.Definition{}, err
 	}
-	return d, nil
+	return done[0], nil
+}
+
+// DefineAll writes several definitions in one step, or none.
+func (e *Engine) DefineAll(ctx context.Context, list []millrace.Redefinition) ([]millrace.Definition, error) {
+	if err := e.enterStore(ctx); err != nil {
+		return nil, err
+	}
+	defer e.leave()
+	r := e.registry
+	var done []millrace.Definition
+	err := r.do(ctx, func(g *group) error {
+		for i := range list {
+			if old := r.byName[definitionName(&list[i].Definition)]; old.Version != list[i].Replaces {
+				return &millrace.Error{Code: millrace.CodeChanged, CurrentVersion: old.Version}
+			}
+		}
+		for i := range list {
+			d := list[i].Definition
+			d.Version = r.version + 1
+			d.Spec = slices.Clone(d.Spec)
+			if err := r.write(g, d); err != nil {
+				return err
+			}
+			done = append(done, d)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return done, nil
 }
 
 func definitionName(d *millrace.Definition) string { return string(d.Kind) + "\x00" + d.Name }

@@ -78,6 +78,12 @@ func breakages() []breakage {
 		{"held lost under load", "Load/NothingIsLostOrTwiceUnderLoad", heldLostUnderLoad},
 		{"injected under its seq", "Inject/AnInjectedMessageIsNamedByTheLane", injectedBySeq},
 		{"injection counted", "Inject/AnInjectedEventTouchesNoCounter", injectionCounted},
+		{"live shows duplicates", "Live/ADuplicateIsNotShown", showsDuplicates},
+		{"live leaves out what nobody wants", "Live/AnEventThatNobodyWantsIsShownToo", showsRouted},
+		{"live out of order", "Live/EveryEventIsShownOnceInTheOrderOfItsLane", showsBackwards},
+		{"live shows the delayed at once", "Live/ADelayedEventIsShownWhenItIsStamped", showsHeld},
+		{"live goes on after its stop", "Live/AfterTheStopNothingIsShown", showsOn},
+		{"live leaves out what nobody wants, at random", "Random/AnEngineAnswersRandomOperationsAsTheModelDoes", showsRouted},
 		{"any of it, at random", "Random/AnEngineAnswersRandomOperationsAsTheModelDoes", lastInFirstOut},
 	}
 }

@@ -84,6 +84,7 @@ func nouns() []noun {
 		{"Setting", settingPromises()},
 		{"Handle", handlePromises()},
 		{"Sink", sinkPromises()},
+		{"Live", livePromises()},
 		{"Fairness", append(fairnessPromises(), sharePromises()...)},
 		{"Random", randomPromises()},
 		{"Load", loadPromises()},

@@ -20,6 +20,7 @@ type Model struct {
 	registry modelRegistry
 	nodes    map[string]millrace.Node
 	watcher  func(millrace.Hint)
+	live     *func(millrace.LiveEvent)
 	hints    []millrace.Hint
 	served   func(*modelQueue, *modelMessage) // watches what is served, if it is set
 }

@@ -177,6 +177,7 @@ func (m *Model) stamp(l *modelLane, e millrace.CommitEvent) millrace.Stamp {
 	for _, uid := range e.Batches {
 		m.collect(l, uid, s.Seq, modelEvent{seq: s.Seq, prev: s.Prev, recorded: l.t, body: slices.Clone(e.Body)})
 	}
+	m.show(l, e, s)
 	for _, uid := range e.Queues {
 		m.append(l, l.queues[uid], &modelMessage{
 			name: s.Seq, seq: s.Seq, prev: s.Prev, recorded: l.t, tenant: e.Tenant, key: e.Key, body: slices.Clone(e.Body),

@@ -17,24 +17,48 @@ type modelRegistry struct {
 }
 
 // Define writes a definition.
-func (m *Model) Define(_ context.Context, d millrace.Definition, replaces uint64) (millrace.Definition, error) {
-	if _, err := m.enter(0); err != nil {
+func (m *Model) Define(ctx context.Context, d millrace.Definition, replaces uint64) (millrace.Definition, error) {
+	done, err := m.DefineAll(ctx, []millrace.Redefinition{{Definition: d, Replaces: replaces}})
+	if err != nil {
 		return millrace.Definition{}, err
 	}
+	return done[0], nil
+}
+
+// DefineAll writes definitions, or none.
+func (m *Model) DefineAll(_ context.Context, list []millrace.Redefinition) ([]millrace.Definition, error) {
+	if _, err := m.enter(0); err != nil {
+		return nil, err
+	}
 	defer m.leave()
-	same := func(o millrace.Definition) bool { return o.Kind == d.Kind && o.Name == d.Name && !o.Deleted }
-	current := uint64(0)
-	if i := slices.IndexFunc(m.registry.definitions, same); i >= 0 {
-		current = m.registry.definitions[i].Version
+	for _, d := range list {
+		if old := m.registry.current(d.Definition); old.Version != d.Replaces {
+			return nil, millrace.Errorf(millrace.CodeChanged, "it has version %d", old.Version)
+		}
 	}
-	if current != replaces {
-		return millrace.Definition{}, millrace.Errorf(millrace.CodeChanged, "it has version %d", current)
+	var done []millrace.Definition
+	for _, r := range list {
+		d := r.Definition
+		m.registry.version++
+		d.Version = m.registry.version
+		m.registry.definitions = append(slices.DeleteFunc(m.registry.definitions, sameName(d)), d)
+		done = append(done, d)
 	}
-	m.registry.version++
-	d.Version = m.registry.version
-	m.registry.definitions = append(slices.DeleteFunc(m.registry.definitions, same), d)
 	m.hints = append(m.hints, millrace.Hint{Kind: millrace.HintRegistry})
-	return d, nil
+	return done, nil
+}
+
+// sameName finds the definition that a name has now.
+func sameName(d millrace.Definition) func(millrace.Definition) bool {
+	return func(o millrace.Definition) bool { return o.Kind == d.Kind && o.Name == d.Name && !o.Deleted }
+}
+
+// current is what the name of a definition means now.
+func (r *modelRegistry) current(d millrace.Definition) millrace.Definition {
+	if i := slices.IndexFunc(r.definitions, sameName(d)); i >= 0 {
+		return r.definitions[i]
+	}
+	return millrace.Definition{}
 }
 
 // Definitions returns what changed.
@@ -257,7 +281,7 @@ func (m *Model) Check(context.Context) error { return nil }
 func (m *Model) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.closed = true
+	m.closed, m.live = true, nil
 	return nil
 }
 

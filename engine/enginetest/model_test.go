@@ -35,6 +35,9 @@ func modelPlace(lanes int, wrap func(*Model) millrace.Engine) func(testing.TB) P
 			if o.Lanes != 0 && o.Lanes != lanes {
 				return nil, millrace.Errorf(millrace.CodeMismatch, "the store has %d lanes", lanes)
 			}
+			if m == nil && o.Existing {
+				return nil, millrace.Errorf(millrace.CodeNotFound, "there is no store")
+			}
 			if m == nil {
 				m = NewModel(lanes, time.Now)
 				m.window = cmp.Or(o.DedupeWindow, millrace.DefaultDedupeWindow)

@@ -64,6 +64,8 @@ type pair struct {
 	commits, leases int  // messages at most
 	turnsOpen       bool // the order of the rings is open, after a reopen
 	court           *court
+
+	seen, expected *screen // what engine and model have shown
 }
 
 // lent is what one lease call of the pair gave.
@@ -83,6 +85,7 @@ func newPair(t *testing.T, c Config, seed uint64, commits, leases int) *pair {
 		}
 	})
 	p.sit()
+	p.seen, p.expected = r.view(r), r.view(p.model)
 	p.commits, p.leases = commits, leases
 	for range 2 {
 		p.addQueue()

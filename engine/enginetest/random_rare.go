@@ -137,7 +137,9 @@ func (p *pair) compareLane(lane int) {
 func (p *pair) reopenBoth() {
 	p.trace = append(p.trace, "reopen")
 	p.clean()
+	p.compareShown()
 	p.reopen()
+	p.seen, p.expected = p.view(p), p.view(p.model)
 	p.clean()
 	p.turnsOpen = true
 	for lane, l := range p.model.lanes {
@@ -222,6 +224,18 @@ func (p *pair) finish() {
 		}
 	}
 	p.drainSubs()
+	p.compareShown()
+}
+
+// compareShown ends the watches of engine and model and fails unless they have shown the same.
+func (p *pair) compareShown() {
+	p.Helper()
+	p.waitFor("all events to be shown", func() bool { return p.seen.count() >= p.expected.count() })
+	p.seen.stop()
+	for lane := range p.config.Lanes {
+		p.same("shown", p.seen.shown(lane), p.expected.shown(lane))
+	}
+	p.same("lost", p.seen.lost, 0)
 }
 
 func (p *pair) drain(lane int, q string) {

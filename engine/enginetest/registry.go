@@ -14,6 +14,7 @@ func registryPromises() []promise {
 		{"ADefinitionIsTheNextVersionOfTheRegistry", definitionIsNextVersion},
 		{"ADefinitionThatReplacesAnotherThanTheCurrentIsRefused", changedIsRefused},
 		{"OfManyWhoDefineANameAtOnceOneSucceeds", oneDefinerSucceeds},
+		{"SeveralDefinitionsAreWrittenInOneStepOrNotAtAll", definedTogether},
 		{"ADeletedNameCanBeDefinedAnew", deletedCanBeDefined},
 		{"KindsDoNotShareNames", kindsDoNotShareNames},
 		{"AllDefinitionsAreReturnedSinceZero", allSinceZero},
@@ -97,6 +98,33 @@ func oneDefinerSucceeds(t *testing.T, c Config) {
 	wg.Wait()
 	r.same("winners", won.Load(), int64(1))
 	r.same("definitions", len(r.definitions(0).Definitions), 1)
+}
+
+func definedTogether(t *testing.T, c Config) {
+	r := open(t, c)
+	a, b := r.define(definition("a", 1), 0), r.define(definition("b", 2), 0)
+	before := r.definitions(0)
+	again := func(d millrace.Definition, replaces uint64) millrace.Redefinition {
+		return millrace.Redefinition{Definition: d, Replaces: replaces}
+	}
+	gone := b
+	gone.Deleted = true
+	list := []millrace.Redefinition{again(definition("c", 3), 0), again(definition("a", 1), a.Version), again(gone, a.Version)}
+	_, err := r.DefineAll(r.ctx(), list)
+	r.refused(err, millrace.CodeChanged)
+	r.same("registry after a refusal", r.definitions(0), before)
+
+	list[2].Replaces = b.Version
+	done, err := r.DefineAll(r.ctx(), list)
+	r.ok(err)
+	var want []millrace.Definition
+	for i, d := range list {
+		d.Version = before.Version + uint64(i) + 1
+		want = append(want, d.Definition)
+	}
+	r.same("definitions", done, want)
+	r.same("registry", r.definitions(0), millrace.Changes{Version: before.Version + 3, Full: true, Definitions: want})
+	r.same("changes", r.definitions(before.Version), millrace.Changes{Version: before.Version + 3, Definitions: want})
 }
 
 func deletedCanBeDefined(t *testing.T, c Config) {

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ func storePromises() []promise {
 		{"IdentitySaysWhatTheStoreIsAndNeverChanges", identityNeverChanges},
 		{"AnotherNumberOfLanesIsAMismatch", anotherNumberOfLanes},
 		{"AnExistingStoreKeepsItsLanesWhenNoneAreNamed", existingStoreKeepsItsLanes},
+		{"AStoreThatMustExistIsNotCreated", mustExistIsNotCreated},
 		{"DurabilityHasAName", durabilityHasAName},
 		{"ALaneThatWasNeverCreatedIsMissing", laneMissing},
 		{"ACallAfterCloseIsRefused", refusedAfterClose},
@@ -67,6 +69,31 @@ func anotherNumberOfLanes(t *testing.T, c Config) {
 	}
 	r.Engine = r.opened()
 	r.counts(0, q, 1, 0, 0, 0)
+}
+
+func mustExistIsNotCreated(t *testing.T, c Config) {
+	place := c.New(t)
+	o := millrace.EngineOptions{Lanes: c.Lanes, Reserve: -1, Logger: slog.New(slog.DiscardHandler), Existing: true}
+	for range 2 { // the first leaves nothing behind
+		if e, err := place(o); err == nil {
+			t.Fatal("a store was created", e.Close())
+		} else if millrace.CodeOf(err) != millrace.CodeNotFound {
+			t.Fatalf("got %v, want %s", err, millrace.CodeNotFound)
+		}
+	}
+	for _, existing := range []bool{false, true} {
+		o.Existing = existing
+		e, err := place(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Identity().Created == existing {
+			t.Errorf("created is %v", e.Identity().Created)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func existingStoreKeepsItsLanes(t *testing.T, c Config) {

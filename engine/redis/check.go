@@ -2,12 +2,11 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/millrace-dev/millrace"
 )
 
 // Check verifies the invariants of every lane: the ring is who waits, counters
@@ -36,10 +35,11 @@ func (e *Engine) Check(ctx context.Context) error {
 			faults = append(faults, fmt.Sprintf("lane %d: %s", lane, f))
 		}
 	}
-	if len(faults) == 0 {
-		return nil
+	var all []error
+	for _, f := range faults {
+		all = append(all, errors.New(f))
 	}
-	return millrace.Errorf(millrace.CodeInternal, "%d invariants broken: %s", len(faults), strings.Join(faults[:min(len(faults), 20)], "; "))
+	return errors.Join(all...)
 }
 
 // checker verifies one lane.

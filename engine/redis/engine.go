@@ -46,6 +46,9 @@ type Engine struct {
 	commits  []*gatherer[millrace.Commit, millrace.Committed]
 	acks     []*gatherer[millrace.Settle, millrace.Settled]
 	watching watch
+	showing  watch // of live events
+
+	publishing []string // the last arguments of a publish, if events are published for any client
 }
 
 var _ millrace.Engine = (*Engine)(nil)
@@ -73,6 +76,7 @@ func Open(ctx context.Context, url string, o millrace.EngineOptions) (*Engine, e
 		client.Close()
 		return nil, err
 	}
+	e.readPublishing(ctx)
 	e.gatherers()
 	e.readDurability(ctx)
 	return e, nil
@@ -136,6 +140,9 @@ func (e *Engine) identify(ctx context.Context) error {
 	if err != nil {
 		return millrace.Wrap(millrace.CodeInternal, err, "make a store id")
 	}
+	if e.options.Existing {
+		lanes = 0
+	}
 	e.keys = keys{namespace: e.options.Namespace}
 	reply, err := e.run(ctx, &e.scripts.registryCreate, e.keys.control(),
 		id.String(), strconv.Itoa(millrace.Format), strconv.Itoa(lanes), e.options.Namespace)
@@ -148,6 +155,9 @@ func (e *Engine) identify(ctx context.Context) error {
 	ready, err := e.takeIdentity(reply)
 	if err != nil {
 		return err
+	}
+	if !ready && e.options.Existing {
+		return millrace.Errorf(millrace.CodeNotFound, "the creation of the store was cut short; the next server completes it")
 	}
 	if err := e.checkPermissions(ctx); err != nil {
 		return err
@@ -274,6 +284,7 @@ func (e *Engine) LaneStats(ctx context.Context, lane int) (millrace.LaneStats, e
 // Close stops the engine. Calls under way fail.
 func (e *Engine) Close() error {
 	e.watching.end()
+	e.showing.end()
 	e.cancel()
 	for i := range e.commits {
 		e.commits[i].close()

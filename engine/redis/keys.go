@@ -41,6 +41,13 @@ func never(own string) string { return own + "~" }
 // channel is where the hints of a lane, or of the registry, are sent.
 func channel(own string) string { return own + ":hint" }
 
+// liveChannel is where nodes that watch a lane hear of its events.
+func liveChannel(own string) string { return own + ":live" }
+
+// addressChannels is what the channels begin with on which events are published
+// for any client; the event's address follows.
+func (k keys) addressChannels() string { return k.namespace + ":live:" }
+
 // The keys of a lane beside its own.
 const (
 	bodyKey    = ":body"    // hash: name → prev, recorded, event

@@ -73,7 +73,7 @@ func (e *Engine) commit(ctx context.Context, lane int, batch []*commitRequest) {
 		e.identity.StoreID, millis(batch[0].ask.Now), span(e.options.DedupeWindow), span(keyWindow),
 		strconv.Itoa(len(e.own)), strconv.Itoa(lane),
 	}
-	reply, err := e.run(ctx, &e.scripts.publish, e.own[lane], p.args(head)...)
+	reply, err := e.run(ctx, &e.scripts.publish, e.own[lane], append(p.args(head), e.publishing...)...)
 	if err != nil {
 		fail(batch, err)
 		return

@@ -113,11 +113,7 @@ func (p *commitArgs) event(ev *millrace.CommitEvent) {
 	}
 	p.nEvents++
 	p.extra(ev)
-	body := ""
-	if len(ev.Queues) > 0 || ev.Delay > 0 {
-		body = storedBody(ev.Body)
-	}
-	p.bodies = append(p.bodies, body)
+	p.bodies = append(p.bodies, storedBody(ev.Body)) // also of one that goes nowhere: somebody may watch
 }
 
 // extra tells what few events have: a delay and the id to find them by, or the name

@@ -15,20 +15,36 @@ const maxDeleted = 1000
 
 // Define writes a definition as the next version of the registry.
 func (e *Engine) Define(ctx context.Context, d millrace.Definition, replaces uint64) (millrace.Definition, error) {
-	if !goodUID(d.UID) {
-		return d, millrace.Errorf(millrace.CodeInvalid, "the uid cannot be part of a key")
-	}
-	deleted := "0"
-	if d.Deleted {
-		deleted = "1"
-	}
-	reply, err := e.runControl(ctx, &e.scripts.registryDefine,
-		string(d.Kind)+"/"+d.Name, d.UID, string(d.Spec), deleted, strconv.FormatUint(replaces, 10), strconv.Itoa(maxDeleted))
+	done, err := e.DefineAll(ctx, []millrace.Redefinition{{Definition: d, Replaces: replaces}})
 	if err != nil {
 		return d, err
 	}
-	d.Version = uint64(intOf(reply[0]))
-	return d, nil
+	return done[0], nil
+}
+
+// DefineAll writes several definitions in one step, or none.
+func (e *Engine) DefineAll(ctx context.Context, list []millrace.Redefinition) ([]millrace.Definition, error) {
+	args := []string{strconv.Itoa(maxDeleted)}
+	for _, d := range list {
+		if !goodUID(d.UID) {
+			return nil, millrace.Errorf(millrace.CodeInvalid, "the uid cannot be part of a key")
+		}
+		deleted := "0"
+		if d.Deleted {
+			deleted = "1"
+		}
+		args = append(args, string(d.Kind)+"/"+d.Name, d.UID, string(d.Spec), deleted, strconv.FormatUint(d.Replaces, 10))
+	}
+	reply, err := e.runControl(ctx, &e.scripts.registryDefine, args...)
+	if err != nil {
+		return nil, err
+	}
+	done := make([]millrace.Definition, len(list))
+	for i := range list {
+		done[i] = list[i].Definition
+		done[i].Version = uint64(intOf(reply[i]))
+	}
+	return done, nil
 }
 
 // Definitions returns what changed after a version.

@@ -39,6 +39,7 @@ type scripts struct {
 	registryCreate, registryReady, registryForget         script
 	registryDefine, registryChanges, registryRaise        script
 	laneCreate, laneApply, laneStats, laneStep, laneSweep script
+	laneWatch, permitPublish                              script
 	publish, lease, settle, extend, queueStats            script
 	release, peek, purge, inject, deadList, deadTake      script
 	tenantSet, tenantList, heldGet, heldCancel            script
@@ -73,7 +74,8 @@ func newScripts() *scripts {
 		laneStats:       reading(compose("lane_stats", allowOOM, shared)),
 		laneStep:        compose("lane_step", allowOOM, leases+" prelude_batch"),
 		laneSweep:       compose("lane_sweep", allowOOM, leases+" prelude_batch"),
-		publish:         compose("publish_write", denyOOM, tenants+" publish_read publish_stamp"),
+		laneWatch:       compose("lane_watch", allowOOM, shared),
+		publish:         compose("publish_write", denyOOM, tenants+" publish_read event_json publish_live publish_stamp"),
 		lease:           compose("queue_lease", allowOOM, leases+" lease_turns lease_single lease_plan"),
 		settle:          compose("queue_settle", allowOOM, leases),
 		extend:          compose("queue_extend", allowOOM, leases),
@@ -101,6 +103,7 @@ func newScripts() *scripts {
 		topicForget:     compose("topic_forget", allowOOM, shared),
 		nodeBeat:        compose("node_beat", allowOOM, shared),
 		nodeLeave:       compose("node_leave", allowOOM, shared),
+		permitPublish:   reading(compose("live_permit", allowOOM, bare)),
 		permit:          reading(compose("store_permit", allowOOM, bare)),
 	}
 }
@@ -159,6 +162,8 @@ func refusal(text string) error {
 		return millrace.Errorf(millrace.CodeNotFound, "the subscription has no such batch")
 	case "pending":
 		return millrace.Errorf(millrace.CodePending, "the batch is being sent: wait until that has ended")
+	case "no_store":
+		return millrace.Errorf(millrace.CodeNotFound, "there is no store of this namespace")
 	case "not_held":
 		return millrace.Errorf(millrace.CodeNotFound, "no delayed event has the id")
 	case "narrow":

@@ -22,6 +22,12 @@ const (
 	answerWithin = 10 * time.Second
 )
 
+// CheckURL says what is wrong with a store's URL, without connecting.
+func CheckURL(store string) error {
+	_, err := clientOption(store)
+	return err
+}
+
 // clientOption reads a store's URL. The errors never show it: it may hold a password.
 func clientOption(store string) (rueidis.ClientOption, error) {
 	scheme, rest, ok := strings.Cut(store, "://")

@@ -9,7 +9,8 @@
 -- event, its prev; or the negative event and the first stamp of its digest, H and the
 -- time it is held until, or G if the held event is gone. At last uid and name of each
 -- message that went past a queue's length.
-if not lane() then return 'lane_missing' end
+local m = lane('live', 'asked')
+if not m then return 'lane_missing' end
 local window, keyWindow, lanes, own = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local nQ, nF, nK, nP, nC, nR, nE, nD = struct.unpack('<I4I4I4I4I4I4I4I4', ARGV[7])
 local aF, aK, aP = 7 + nQ, 7 + nQ + nF, 7 + nQ + nF + nK

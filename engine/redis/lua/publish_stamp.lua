@@ -58,6 +58,7 @@ local function stamp(e, kind, topic, key, digest)
     remember[#remember + 1] = value
   end
   topics[topic] = (topics[topic] or 0) + 1
+  if show then show(e, seq, prev) end
 end
 
 -- The event waits whole until it is due.

@@ -115,4 +115,5 @@ for i = 1, #names do
   records[#records + 1], records[#records + 2] = names[i], str(had + counts[i]) .. ' ' .. str(now)
 end
 bulk('HSET', T .. ':topics', records)
+if tell then tell() end
 return {now, n0, due(), refused, odd, exits}

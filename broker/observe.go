@@ -1,0 +1,176 @@
+package broker
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/internal/tracing"
+)
+
+// Observer is told of what a broker has done, once it is done. It is called by
+// many goroutines and must not block.
+type Observer interface {
+	// Published tells of a commit: how many events are new in the store, how
+	// many of those no sink wanted, and how many it had already. A delayed
+	// event counts when it is due.
+	Published(stored, unrouted, duplicates int)
+
+	// Leased tells of messages given to a consumer. Those given at most once
+	// are told of as acked too.
+	Leased(queue string, messages int)
+
+	// Settled tells of a settlement, also of one that failed half-way.
+	Settled(queue string, verb millrace.Verb, r millrace.SettleResult)
+}
+
+type nobody struct{}
+
+func (nobody) Published(int, int, int)                              {}
+func (nobody) Leased(string, int)                                   {}
+func (nobody) Settled(string, millrace.Verb, millrace.SettleResult) {}
+
+func observerOf(o Observer) Observer {
+	if o == nil {
+		return nobody{}
+	}
+	return o
+}
+
+// Publish commits events to every sink that wants them; see millrace.Backbone.
+// The trace of ctx, if there is one, goes with the events.
+func (b *Broker) Publish(ctx context.Context, events ...millrace.Event) ([]millrace.Published, error) {
+	ctx, span := b.tracer.Start(ctx, tracing.Publish, trace.SpanKindProducer, topicOf(events), len(events))
+	results, err := b.publish(ctx, tracing.Carry(ctx, events))
+	span.End(err)
+	return results, err
+}
+
+// topicOf is the topic of all events, or nothing if they have several.
+func topicOf(events []millrace.Event) string {
+	for i := range events {
+		if events[i].Topic != events[0].Topic {
+			return ""
+		}
+	}
+	if len(events) == 0 {
+		return ""
+	}
+	return events[0].Topic
+}
+
+func (b *Broker) observePublished(stamps []millrace.Stamp) {
+	stored, unrouted, duplicates := 0, 0, 0
+	for i := range stamps {
+		switch s := &stamps[i]; {
+		case s.Duplicate:
+			duplicates++
+		case s.Gone || !s.DueAt.IsZero():
+		default:
+			stored++
+			if s.Sinks == 0 {
+				unrouted++
+			}
+		}
+	}
+	b.observer.Published(stored, unrouted, duplicates)
+}
+
+// LeaseAny leases from several queues by weight; see millrace.QueueService.
+func (s Queues) LeaseAny(ctx context.Context, weights map[string]int, o millrace.LeaseOptions) ([]millrace.Message, error) {
+	ctx, span := s.b.tracer.Start(ctx, tracing.Lease, trace.SpanKindConsumer, onlyQueue(weights), 0)
+	messages, err := s.leaseAny(ctx, weights, o)
+	span.Count(len(messages))
+	span.End(err)
+	s.observeLeased(messages, o.AtMostOnce)
+	return messages, err
+}
+
+// onlyQueue is the queue that is leased from, or nothing if they are several.
+func onlyQueue(weights map[string]int) string {
+	if len(weights) == 1 {
+		for name := range weights {
+			return name
+		}
+	}
+	return ""
+}
+
+// observeLeased tells of leased messages: all of one queue, the first that had any.
+func (s Queues) observeLeased(messages []millrace.Message, atMostOnce bool) {
+	n := len(messages)
+	if n == 0 {
+		return
+	}
+	s.b.observer.Leased(messages[0].Queue, n)
+	if atMostOnce {
+		s.b.observer.Settled(messages[0].Queue, millrace.Ack, millrace.SettleResult{Settled: n})
+	}
+}
+
+func (s Queues) settle(ctx context.Context, name string, verb millrace.Verb, items []millrace.Settlement) (millrace.SettleResult, error) {
+	ctx, span := s.b.tracer.Start(ctx, tracing.OperationOf(verb), trace.SpanKindClient, name, len(items))
+	r, err := s.settleItems(ctx, name, verb, items)
+	span.End(err)
+	if r.Settled+len(r.Lost) > 0 {
+		s.b.observer.Settled(name, verb, r)
+	}
+	return r, err
+}
+
+// observeAtOnce is how many of the store's answers Observe waits for at a time.
+const observeAtOnce = 16
+
+// Observation is what the store holds: the same on every node.
+type Observation struct {
+	Bytes  int64
+	Queues []ObservedQueue // by name
+}
+
+// ObservedQueue is what a queue holds. A queue that is deleted and defined again
+// has another UID, and counts anew.
+type ObservedQueue struct {
+	Name, UID string
+	millrace.QueueStats
+}
+
+// Observe reads what the store holds, without a look at any tenant: one small
+// question for each queue in each lane.
+func (b *Broker) Observe(ctx context.Context) (Observation, error) {
+	if err := b.gate.enter(); err != nil {
+		return Observation{}, err
+	}
+	defer b.gate.leave()
+	h, err := b.registry.reload(ctx)
+	if err != nil {
+		return Observation{}, err
+	}
+	out := Observation{}
+	if out.Bytes, err = b.engine.Bytes(ctx); err != nil {
+		return Observation{}, err
+	}
+	lanes := b.identity.Lanes
+	names := slices.Sorted(maps.Keys(h.queues))
+	stats := make([]millrace.QueueStats, len(names)*lanes)
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(observeAtOnce)
+	for i := range stats {
+		g.Go(func() (err error) {
+			stats[i], err = b.engine.Stats(ctx, i%lanes, h.queues[names[i/lanes]].uid)
+			return err
+		})
+	}
+	err = g.Wait()
+	for i, name := range names {
+		q := ObservedQueue{Name: name, UID: h.queues[name].uid}
+		for _, s := range stats[i*lanes : (i+1)*lanes] {
+			q.QueueStats = q.Plus(s)
+		}
+		out.Queues = append(out.Queues, q)
+	}
+	return out, err
+}

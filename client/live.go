@@ -1,0 +1,181 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/api"
+)
+
+const (
+	// liveSilence is how long a server may say nothing before the stream counts as
+	// broken: it beats every 15 seconds.
+	liveSilence = 45 * time.Second
+
+	// maxFrame bounds a line of a stream and, roughly, a frame: an event of the most
+	// bytes, all of them in base64 or escaped.
+	maxFrame = 4 << 20
+)
+
+// errSilent is why a stream ends whose server has gone silent.
+var errSilent = errors.New("the server has gone silent")
+
+// Live watches the events that a filter lets through. The sequence ends with
+// CodeUnavailable when the connection breaks: nothing is shown later, so whoever
+// watches again has missed what went by.
+func (c *Client) Live(ctx context.Context, f millrace.LiveFilter) (iter.Seq2[millrace.LiveItem, error], error) {
+	if err := millrace.Invalid(f.Faults()); err != nil {
+		return nil, err
+	}
+	s, err := c.openStream(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	return func(yield func(millrace.LiveItem, error) bool) { s.read(ctx, yield) }, nil
+}
+
+// liveCall is what is asked for a filter.
+func liveCall(f millrace.LiveFilter) call {
+	k := get("live")
+	k.query = url.Values{}
+	for name, value := range map[string]string{"match": f.Match, "tenant": f.Tenant, "key": f.Key} {
+		if value != "" {
+			k.query.Set(name, value)
+		}
+	}
+	return k
+}
+
+// liveStream is an answer of server-sent events that is being read.
+type liveStream struct {
+	cancel context.CancelCauseFunc
+	cause  func() error // why it was cancelled, if it was
+	unhook func() bool  // from the caller's ctx
+	silent *time.Timer
+	body   io.ReadCloser
+	lines  *bufio.Scanner
+}
+
+// openStream asks for events and returns when the server says that the watch stands.
+func (c *Client) openStream(ctx context.Context, f millrace.LiveFilter) (*liveStream, error) {
+	within, cancel := context.WithCancelCause(ctx)
+	s := &liveStream{cancel: cancel, cause: func() error { return context.Cause(within) }}
+	s.silent = time.AfterFunc(c.timeout, func() { cancel(errSilent) })
+	// A caller that never begins to read lets go with its ctx.
+	s.unhook = context.AfterFunc(ctx, func() { cancel(nil) })
+	k := liveCall(f)
+	if err := s.open(within, c, &k); err != nil {
+		s.close()
+		return nil, err
+	}
+	s.silent.Stop()
+	return s, nil
+}
+
+func (s *liveStream) open(ctx context.Context, c *Client, k *call) error {
+	req, err := c.request(ctx, k)
+	if err != nil {
+		return err
+	}
+	res, err := c.http.Do(req) //nolint:bodyclose // closed by close
+	if err != nil {
+		return connectionError(ctx, k, err)
+	}
+	s.body = res.Body
+	if res.StatusCode != http.StatusOK {
+		text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+		if err != nil {
+			return connectionError(ctx, k, err)
+		}
+		return api.DecodeProblem(res.StatusCode, text)
+	}
+	s.lines = bufio.NewScanner(res.Body)
+	s.lines.Buffer(make([]byte, 0, 64<<10), maxFrame)
+	if !s.lines.Scan() || s.lines.Text() != strings.TrimSpace(api.LiveOpen) {
+		return s.broken()
+	}
+	return nil
+}
+
+func (s *liveStream) close() {
+	s.unhook()
+	s.silent.Stop()
+	s.cancel(nil)
+	if s.body != nil {
+		_ = s.body.Close()
+	}
+}
+
+// broken is why a stream ended.
+func (s *liveStream) broken() error {
+	err := s.cause()
+	if err == nil {
+		err = s.lines.Err()
+	}
+	if err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	return millrace.Wrap(millrace.CodeUnavailable, err, "the watch has ended; nothing is shown later")
+}
+
+// read hands out what the server sends, until the stream or ctx ends.
+func (s *liveStream) read(ctx context.Context, yield func(millrace.LiveItem, error) bool) {
+	defer s.close()
+	var f frame
+	for s.silent.Reset(liveSilence); s.lines.Scan(); s.silent.Reset(liveSilence) {
+		if len(f.data) > maxFrame {
+			yield(millrace.LiveItem{}, understood(bufio.ErrTooLong))
+			return
+		}
+		if !f.take(s.lines.Text()) {
+			continue
+		}
+		item, known, err := api.DecodeFrame(f.name, f.data)
+		f = frame{}
+		if err != nil {
+			yield(millrace.LiveItem{}, understood(err))
+			return
+		}
+		if known && !yield(item, nil) {
+			return
+		}
+	}
+	if ctx.Err() == nil {
+		yield(millrace.LiveItem{}, s.broken())
+	}
+}
+
+// frame is one that is being read.
+type frame struct {
+	name string
+	data []byte
+	some bool // it has data
+}
+
+// take takes in a line and reports whether the frame is complete. Comments and
+// fields that are not known are passed over.
+func (f *frame) take(line string) bool {
+	if line == "" {
+		return f.some
+	}
+	name, value, _ := strings.Cut(line, ":")
+	value = strings.TrimPrefix(value, " ")
+	switch name {
+	case "event":
+		f.name = value
+	case "data":
+		if f.some {
+			f.data = append(f.data, '\n')
+		}
+		f.data, f.some = append(f.data, value...), true
+	}
+	return false
+}

@@ -1,0 +1,29 @@
+package millrace
+
+import "context"
+
+// Diagnoser is an engine that can tell how its store fares. Every engine of this
+// module is one.
+type Diagnoser interface {
+	// Diagnose looks at everything that an operator should know of the store. It
+	// changes nothing. The error says that the store could not be asked at all.
+	Diagnose(ctx context.Context) ([]Finding, error)
+}
+
+// Finding is one thing that was looked at.
+type Finding struct {
+	Name   string // what was looked at, as in "eviction"
+	Grade  Grade
+	Detail string // what was found
+	Next   string // what to do about it; empty if nothing has to be done
+}
+
+// Grade is how bad a finding is.
+type Grade string
+
+// The grades of findings.
+const (
+	GradeOK   Grade = "ok"
+	GradeWarn Grade = "warn" // it works, and may not for long or not as somebody expects
+	GradeFail Grade = "fail" // something is lost, or refused, or will be
+)

@@ -1,0 +1,74 @@
+package millrace
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// Document is the definitions of a store as one thing: what a team keeps beside
+// its code and applies to every store it runs. What it does not name is not
+// touched, unless it is pruned.
+type Document struct {
+	Queues  map[string]QueueSpec                 // by name
+	Tenants map[string]map[string]TenantSettings // by queue, then by tenant
+}
+
+// ApplyOptions says how a document is applied.
+type ApplyOptions struct {
+	Prune  bool // remove what the document does not name, with all it holds
+	DryRun bool // only say what would be done
+}
+
+// Applied says what became of a document: what is new, changed and removed, as
+// "queue/emails" and "tenant/emails/acme", sorted, and how many of its entries
+// were so already.
+type Applied struct {
+	Created, Changed, Deleted []string
+	Same                      int
+}
+
+// Faults lists what is wrong with a document by itself, each located below the given prefix.
+func (d *Document) Faults(at string) []Fault {
+	f := faults{at: at}
+	for _, name := range slices.Sorted(maps.Keys(d.Queues)) {
+		if m := NameFault(name); m != "" {
+			f.add("queues", "a queue's name "+m)
+			continue
+		}
+		spec := d.Queues[name]
+		f.list = append(f.list, spec.Faults(f.below("queues."+name))...)
+	}
+	for _, queue := range slices.Sorted(maps.Keys(d.Tenants)) {
+		if m := NameFault(queue); m != "" {
+			f.add("tenants", "a queue's name "+m)
+			continue
+		}
+		d.tenantFaults(&f, queue)
+	}
+	return f.list
+}
+
+func (d *Document) tenantFaults(f *faults, queue string) {
+	for _, tenant := range slices.Sorted(maps.Keys(d.Tenants[queue])) {
+		at := "tenants." + queue
+		if m := NameFault(tenant); m != "" {
+			f.add(at, "a tenant's name "+m)
+			continue
+		}
+		s := d.Tenants[queue][tenant]
+		f.list = append(f.list, s.Faults(f.below(at+"."+tenant))...)
+	}
+}
+
+// Faults lists what is wrong with a tenant's settings, each located below the given prefix.
+func (s TenantSettings) Faults(at string) []Fault {
+	f := faults{at: at}
+	if s.Weight < 0 || s.Weight > MaxWeight {
+		f.add("weight", "must be between 0 and "+strconv.Itoa(MaxWeight))
+	}
+	if s.Limit > MaxCount {
+		f.add("limit", "must be at most "+strconv.Itoa(MaxCount))
+	}
+	return f.list
+}

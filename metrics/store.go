@@ -1,0 +1,197 @@
+package metrics
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/broker"
+)
+
+// Store is what the store's numbers are read from: a broker.
+type Store interface {
+	Observe(ctx context.Context) (broker.Observation, error)
+}
+
+const (
+	freshFor    = time.Second     // within which a reading is not made again
+	readTimeout = 5 * time.Second // of one reading; less than Prometheus waits by default
+)
+
+// store reads the store's numbers for whoever asks. Those who ask at the same
+// time share one reading, and so do those who ask soon after.
+type store struct {
+	source Store
+	log    *slog.Logger
+	forget func(queue string)
+
+	messages, oldest, dropped, bytes *prometheus.Desc
+
+	reading singleflight.Group
+
+	mu         sync.Mutex
+	last       *holding // nil if the last reading failed
+	lastAt     time.Time
+	dropCounts map[string]dropCount // by queue
+	absent     map[string]bool      // queues with numbers of this node; true: the last reading did not find it
+}
+
+// holding is what the store held when it was read. It never changes.
+type holding struct {
+	bytes  int64
+	queues []queueHolding
+}
+
+type queueHolding struct {
+	broker.ObservedQueue
+	dropped int64 // never goes back
+}
+
+// dropCount is what a queue's counter has shown.
+type dropCount struct {
+	uid   string
+	base  int64 // of earlier queues of that name
+	shown int64 // of this one
+}
+
+func newStore(log *slog.Logger, forget func(string)) *store {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("millrace_"+name, help+ofStore, labels, nil)
+	}
+	return &store{
+		log: log, forget: forget, dropCounts: map[string]dropCount{}, absent: map[string]bool{},
+		messages: desc("queue_messages", "Messages that a queue holds, by state: ready, leased, delayed or dead.", "queue", "state"),
+		oldest:   desc("queue_oldest_seconds", "Age of a queue's oldest unsettled message, from the start of the minute it was recorded in; 0 if there is none.", "queue"),
+		dropped:  desc("events_dropped_total", "Events that left a queue unsettled: by its limit, a purge, or the end of a dead letter.", "kind", "name", "why"),
+		bytes:    desc("store_bytes", "Size of the store, on disk or in memory."),
+	}
+}
+
+// saw notes that a queue has numbers of this node.
+func (s *store) saw(queue string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.absent[queue]; !known {
+		s.absent[queue] = false
+	}
+}
+
+// Describe tells which numbers there are.
+func (s *store) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{s.messages, s.oldest, s.dropped, s.bytes} {
+		to <- d
+	}
+}
+
+// Collect tells the numbers, if the store can be read.
+func (s *store) Collect(to chan<- prometheus.Metric) {
+	h := s.read()
+	if h == nil {
+		return
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	gauge(s.bytes, float64(h.bytes))
+	now := time.Now()
+	for _, q := range h.queues {
+		gauge(s.messages, float64(q.Ready), q.Name, "ready")
+		gauge(s.messages, float64(q.Leased), q.Name, "leased")
+		gauge(s.messages, float64(q.Delayed), q.Name, "delayed")
+		gauge(s.messages, float64(q.Dead), q.Name, "dead")
+		gauge(s.oldest, q.age(now).Seconds(), q.Name)
+		to <- prometheus.MustNewConstMetric(s.dropped, prometheus.CounterValue, float64(q.dropped), string(millrace.KindQueue), q.Name, "removed")
+	}
+}
+
+// age is how old the oldest message is.
+func (q *queueHolding) age(now time.Time) time.Duration {
+	if q.Oldest.IsZero() {
+		return 0
+	}
+	return max(0, now.Sub(q.Oldest))
+}
+
+// read is what the store holds, as of a moment ago, or nil if that is not known.
+func (s *store) read() *holding {
+	if s.source == nil {
+		return nil
+	}
+	s.mu.Lock()
+	h, at := s.last, s.lastAt
+	s.mu.Unlock()
+	if time.Since(at) < freshFor {
+		return h
+	}
+	shared, _, _ := s.reading.Do("", func() (any, error) { return s.readNow(), nil })
+	return shared.(*holding)
+}
+
+func (s *store) readNow() *holding {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	o, err := s.source.Observe(ctx)
+	if err != nil {
+		if millrace.CodeOf(err) != millrace.CodeDraining {
+			s.log.Warn("read the store's metrics", "error", err)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.last, s.lastAt = nil, time.Now()
+		return nil
+	}
+	h, gone := s.take(o)
+	for _, queue := range gone {
+		s.forget(queue)
+	}
+	return h
+}
+
+// take makes an observation the last one, and returns the queues that are gone.
+func (s *store) take(o broker.Observation) (*holding, []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := &holding{bytes: o.Bytes}
+	counts := make(map[string]dropCount, len(o.Queues))
+	for _, q := range o.Queues {
+		c := s.dropCounts[q.Name].then(q.UID, q.Dropped)
+		counts[q.Name] = c
+		h.queues = append(h.queues, queueHolding{ObservedQueue: q, dropped: c.base + c.shown})
+	}
+	s.dropCounts, s.last, s.lastAt = counts, h, time.Now()
+	return h, s.gone(counts)
+}
+
+// then is the count after another look. A store that lost its last changes may
+// tell less than before, and a queue that was deleted and defined again begins
+// anew: the counter does neither.
+func (c dropCount) then(uid string, dropped int64) dropCount {
+	if c.uid != uid {
+		return dropCount{uid: uid, base: c.base + c.shown, shown: dropped}
+	}
+	c.shown = max(c.shown, dropped)
+	return c
+}
+
+// gone returns the settled queues that two readings in a row have not found, and
+// forgets them: one reading may be older than the queue. The lock is held.
+func (s *store) gone(found map[string]dropCount) (names []string) {
+	for name, missing := range s.absent {
+		_, here := found[name]
+		switch {
+		case here:
+			s.absent[name] = false
+		case missing:
+			delete(s.absent, name)
+			names = append(names, name)
+		default:
+			s.absent[name] = true
+		}
+	}
+	return names
+}

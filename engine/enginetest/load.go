@@ -25,14 +25,16 @@ const (
 
 func loadQueues() []string { return []string{patientQueue, impatientQueue, orderedQueue} }
 
-// Load publishes, leases and settles at full tilt and writes down every call
-// and its outcome. What it publishes it names by an id, so that it can be asked for again.
+// Load publishes, leases and settles, takes batches and tells how they went, at
+// full tilt, and writes down every call and its outcome. What it publishes it
+// names by an id, so that it can be asked for again.
 type Load struct {
 	Engine    millrace.Engine
 	Ledger    *Ledger
 	Name      string        // of this load; no two loads of one store share one
 	Producers int           // 8 if 0
 	Consumers int           // 8 if 0
+	Senders   int           // of batches; 3 if 0
 	Pace      time.Duration // between the calls of one producer; 1 ms if 0
 	Lease     time.Duration // 400 ms if 0
 	Timeout   time.Duration // of each call; 1 minute if 0
@@ -40,12 +42,12 @@ type Load struct {
 	tokens atomic.Uint64
 }
 
-// Prepare makes the queues of a load known to every lane. It may be repeated.
+// Prepare makes the queues and subscriptions of a load known to every lane. It may be repeated.
 func Prepare(ctx context.Context, e millrace.Engine) error {
 	a := millrace.Apply{Version: loadVersion, Queues: []millrace.QueueSettings{
 		{UID: patientQueue, Version: loadVersion}, {UID: impatientQueue, Version: loadVersion, MaxAttempts: 4},
 		{UID: orderedQueue, Version: loadVersion, Ordered: true},
-	}}
+	}, Subscriptions: loadSettings()}
 	for lane := range e.Identity().Lanes {
 		if _, err := e.Apply(ctx, lane, a); err != nil {
 			return fmt.Errorf("prepare lane %d: %w", lane, err)
@@ -64,6 +66,9 @@ func (l *Load) Run(ctx context.Context) {
 	for i := range l.Consumers {
 		wg.Go(func() { l.consume(ctx, i) })
 	}
+	for i := range l.Senders {
+		wg.Go(func() { l.send(ctx, i) })
+	}
 	wg.Go(func() { l.step(ctx) })
 	wg.Wait()
 }
@@ -74,6 +79,9 @@ func (l *Load) defaults() {
 	}
 	if l.Consumers == 0 {
 		l.Consumers = 8
+	}
+	if l.Senders == 0 {
+		l.Senders = 3
 	}
 	if l.Pace == 0 {
 		l.Pace = time.Millisecond
@@ -134,12 +142,13 @@ func (l *Load) events(random *rand.Rand, who, n int) []LedgerEvent {
 	tenant, key := fmt.Sprint("t", random.IntN(6)), fmt.Sprint("k", random.IntN(3))
 	if random.IntN(6) == 0 {
 		id := fmt.Sprintf("%s-%d-%d~%s", l.Name, who, n, tenant)
-		return []LedgerEvent{{ID: id, Tenant: tenant, Queues: heldQueues(), Delay: time.Duration(20+random.IntN(80)) * time.Millisecond}}
+		return []LedgerEvent{{ID: id, Tenant: tenant, Queues: heldQueues(), Subs: loadSubs(), Delay: time.Duration(20+random.IntN(80)) * time.Millisecond}}
 	}
 	queues := [][]string{{patientQueue}, {impatientQueue}, {patientQueue, impatientQueue}, {orderedQueue}, {orderedQueue, patientQueue}}[random.IntN(5)]
+	subs := [][]string{nil, {plainSub}, {orderedSub}, loadSubs()}[random.IntN(4)]
 	events := make([]LedgerEvent, 1+random.IntN(3))
 	for i := range events {
-		events[i] = LedgerEvent{ID: fmt.Sprintf("%s-%d-%d-%d", l.Name, who, n, i), Tenant: tenant, Key: key, Queues: queues}
+		events[i] = LedgerEvent{ID: fmt.Sprintf("%s-%d-%d-%d", l.Name, who, n, i), Tenant: tenant, Key: key, Queues: queues, Subs: subs}
 	}
 	return events
 }
@@ -159,14 +168,14 @@ func (l *Load) publish(call string, events []LedgerEvent) Phase {
 	return e.Phase
 }
 
-// heldQueues are where a load routes the delayed events that are due.
+// heldQueues are where a load routes the delayed events that are due, beside all of its subscriptions.
 func heldQueues() []string { return []string{patientQueue, orderedQueue} }
 
 // commitFrom is the commit of a delayed event that is due; its id ends with its tenant.
 func commitFrom(h millrace.HeldEvent) millrace.Commit {
 	_, tenant, _ := strings.Cut(string(h.Body), "~")
 	e := event(tenant, string(h.Body), heldQueues()...)
-	e.From = h.Name
+	e.From, e.Batches = h.Name, loadSubs()
 	return millrace.Commit{Version: loadVersion, Events: []millrace.CommitEvent{e}}
 }
 
@@ -180,7 +189,9 @@ func commitOf(events []LedgerEvent) millrace.Commit {
 			c.Events = append(c.Events, late)
 			continue
 		}
-		c.Events = append(c.Events, known(keyed(event(e.Tenant, e.ID, e.Queues...), e.Key), e.ID))
+		now := known(keyed(event(e.Tenant, e.ID, e.Queues...), e.Key), e.ID)
+		now.Batches = e.Subs
+		c.Events = append(c.Events, now)
 	}
 	return c
 }
@@ -353,7 +364,7 @@ func nothingLostOverAClose(t *testing.T, c Config) {
 // judge fails the test unless the store is as the history says, and there is something to judge.
 func (r *rig) judge(h History) {
 	r.Helper()
-	for _, op := range []string{"publish", "lease", "settle"} {
+	for _, op := range []string{"publish", "lease", "settle", "take", "outcome"} {
 		if h.Acknowledged(op) < 5 {
 			r.Errorf("only %d calls of %s were acknowledged", h.Acknowledged(op), op)
 		}

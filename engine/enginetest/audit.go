@@ -91,7 +91,7 @@ func newAudit(e millrace.Engine) *audit {
 		engine: e, fates: map[string]*fate{}, bySeq: map[uint64]string{}, settled: map[place]*settlement{},
 		leases: map[place]map[int]bool{}, found: map[place]string{}, dead: map[string]int64{}, last: map[chain]uint64{},
 		managed: managed{settings: map[tenantAt]*setting{}},
-		post: newPost(),
+		post:    newPost(),
 	}
 }
 

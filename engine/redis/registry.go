@@ -95,11 +95,7 @@ func (e *Engine) Apply(ctx context.Context, lane int, a millrace.Apply) ([]strin
 	if err != nil {
 		return nil, err
 	}
-	var gone []string
-	for i := range reply {
-		gone = append(gone, textOf(reply[i]))
-	}
-	return gone, nil
+	return texts(reply), nil
 }
 
 // settings is what few queues have, as the scripts read it; empty for the others.

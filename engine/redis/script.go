@@ -46,7 +46,7 @@ type scripts struct {
 	topicList, topicForget, nodeBeat, nodeLeave, permit   script
 	batchTake, batchSettle, batchList, batchRetry         script
 	batchDrop, batchOldest, batchLog, batchStats          script
-	batchInject                                           script
+	batchInject, publishBatch                             script
 }
 
 // What a script is made of before its own text, and whether it runs on a full
@@ -76,6 +76,7 @@ func newScripts() *scripts {
 		laneSweep:       compose("lane_sweep", allowOOM, leases+" prelude_batch"),
 		laneWatch:       compose("lane_watch", allowOOM, shared),
 		publish:         compose("publish_write", denyOOM, tenants+" publish_read event_json publish_live publish_stamp"),
+		publishBatch:    compose("publish_write", denyOOM, tenants+" prelude_batch prelude_collect publish_read publish_batch event_json publish_live publish_stamp"),
 		lease:           compose("queue_lease", allowOOM, leases+" lease_turns lease_single lease_plan"),
 		settle:          compose("queue_settle", allowOOM, leases),
 		extend:          compose("queue_extend", allowOOM, leases),

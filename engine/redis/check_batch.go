@@ -209,7 +209,7 @@ func (s *subChecker) eventLists() {
 	}
 }
 
-// counts: they are what they count, and what collects and what blocks are batches.
+// counts: they are what they count.
 func (s *subChecker) counts() {
 	n, have := s.numbers, subNumbers{}
 	for name, b := range s.batches {
@@ -230,6 +230,12 @@ func (s *subChecker) counts() {
 		s.bad("ready, pending, events queued and lost are %d %d %d %d, counted as %d %d %d %d",
 			have.ready, have.pending, have.queued, have.lost, n.ready, n.pending, n.queued, n.lost)
 	}
+	s.named()
+}
+
+// named: what collects and what blocks are batches.
+func (s *subChecker) named() {
+	n := s.numbers
 	if n.current == 0 && (n.count != 0 || n.bytes != 0) || n.current != 0 && s.batches[strconv.FormatInt(n.current, 10)].state == "" {
 		s.bad("%d collects, with %d events", n.current, n.count)
 	}

@@ -118,9 +118,6 @@ const (
 	seenKey    = ":seen"    // sorted set: node by the time it was seen
 )
 
-// subscription is the own key of a subscription in a lane.
-func subscription(lane, uid string) string { return lane + subKey + uid }
-
 // queue is the own key of a queue in a lane.
 func queue(lane, uid string) string { return lane + queueKey + uid }
 

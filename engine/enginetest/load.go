@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -418,5 +417,10 @@ func (r *rig) judge(h History) {
 
 // enough reports whether a history has something of every kind to judge by.
 func enough(h History) bool {
-	return !slices.ContainsFunc([]string{"publish", "lease", "settle", "take", "outcome"}, func(op string) bool { return h.Acknowledged(op) < 5 })
+	for op, least := range map[string]int{"publish": 5, "lease": 5, "settle": 5, "take": 2, "outcome": 2} {
+		if h.Acknowledged(op) < least {
+			return false
+		}
+	}
+	return true
 }

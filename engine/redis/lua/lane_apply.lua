@@ -19,26 +19,6 @@ for i = 1, removed do
   end
 end
 
--- Whether a subscription is ordered, the first of its flags, never changes.
-local function subscribe(u, v, conf)
-  local key = T .. ':b:' .. u
-  local there = call('HMGET', key, 'version', 'conf')
-  if (tonumber(there[1]) or -1) > v then return end
-  if there[1] then conf = string.sub(there[2], 1, 1) .. string.sub(conf, 2) end
-  call('HSET', key, 'version', v, 'conf', conf)
-  local s = batch.sub(u)
-  batch.admit(s)
-  batch.save(s)
-end
-
-for at = 6 + 4 * queues + removed, #ARGV, 3 do
-  if call('SISMEMBER', T .. ':removed', ARGV[at]) == 1 then
-    past[#past + 1] = ARGV[at]
-  else
-    subscribe(ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2])
-  end
-end
-
 -- Whether a queue is ordered never changes.
 local function ordering(old, new)
   local function of(conf) return conf and string.match(conf, '^%d %d+ (%d)') or '0' end
@@ -76,6 +56,26 @@ for i = 1, queues do
       end
       if there[1] and there[2] ~= conf then loosen(u) end
     end
+  end
+end
+
+-- Whether a subscription is ordered, the first of its flags, never changes.
+local function subscribe(u, v, conf)
+  local key = T .. ':b:' .. u
+  local there = call('HMGET', key, 'version', 'conf')
+  if (tonumber(there[1]) or -1) > v then return end
+  if there[1] then conf = string.sub(there[2], 1, 1) .. string.sub(conf, 2) end
+  call('HSET', key, 'version', v, 'conf', conf)
+  local s = batch.sub(u)
+  batch.admit(s)
+  batch.save(s)
+end
+
+for at = 6 + 4 * queues + removed, #ARGV, 3 do
+  if call('SISMEMBER', T .. ':removed', ARGV[at]) == 1 then
+    past[#past + 1] = ARGV[at]
+  else
+    subscribe(ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2])
   end
 end
 L.version = math.max(version, L.version)

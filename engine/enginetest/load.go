@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -405,11 +406,6 @@ func (r *rig) judge(h History) {
 	if !enough(h) {
 		r.Error("too few calls were acknowledged")
 	}
-	for _, op := range managementOps() {
-		if h.Acknowledged(op) == 0 {
-			r.Errorf("no call of %s was acknowledged", op)
-		}
-	}
 	if err := Audit(r.ctx(), r.Engine, h); err != nil {
 		r.Error(err)
 	}
@@ -422,5 +418,5 @@ func enough(h History) bool {
 			return false
 		}
 	}
-	return true
+	return !slices.ContainsFunc(managementOps(), func(op string) bool { return h.Acknowledged(op) == 0 })
 }

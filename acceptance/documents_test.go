@@ -50,7 +50,7 @@ func TestEveryKindOfRedisKeyIsDocumented(t *testing.T) {
 		t.Fatalf("found only %d kinds of keys; has their notation changed?", len(kinds))
 	}
 	for kind, file := range kinds {
-		if !regexp.MustCompile("`[LCQ]:" + kind + "[01:`]").MatchString(page) {
+		if !regexp.MustCompile("`[LCQS]:" + kind + "[01:`]").MatchString(page) {
 			t.Errorf("docs/redis-keys.md does not name :%s, which %s uses", kind, file)
 		}
 	}

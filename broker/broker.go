@@ -111,10 +111,10 @@ func New(ctx context.Context, e millrace.Engine, o Options) (*Broker, error) {
 	b.reaper.held, b.reaper.left = b.deliverHeld, b.logExits
 	b.sweeper = newSweeper(e, b.identity.Lanes, b.log)
 	b.herald = newHerald(e, b.node, b.log)
-	b.gallery = newGallery(e, b.log)
 	b.guard = webhook.NewGuard(o.AllowCallbacksTo...)
 	b.sender = webhook.NewSender("millrace/"+cmp.Or(o.Version, "dev"), b.guard)
 	b.deliverer = newDeliverer(b, b.sender)
+	b.gallery = newGallery(e, b.log)
 	return b, b.start(ctx)
 }
 

@@ -39,8 +39,8 @@ func (w *watchers) counts() (begun, running int) {
 	return w.begun, w.running
 }
 
-// live begins to watch, until the test ends.
-func live(t *testing.T, b *Broker, f millrace.LiveFilter) func() (millrace.LiveItem, error) {
+// watched begins to watch, until the test ends.
+func watched(t *testing.T, b *Broker, f millrace.LiveFilter) func() (millrace.LiveItem, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	seq, err := b.Live(ctx, f)
@@ -78,7 +78,7 @@ func TestAReaderSeesWhatItsFilterLetsThrough(t *testing.T) {
 		"match": {Match: "^acme:page:"}, "tenant": {Tenant: "acme"}, "key": {Key: "mine"}, "all of them": {Match: ":page:v", Tenant: "acme", Key: "mine"},
 		"a pattern without a topic": {Match: "acme|nobody"},
 	} {
-		next := live(t, b, f)
+		next := watched(t, b, f)
 		done := mustPublish(t, b, viewed("other", "k", "no"), viewed("acme", "mine", "yes-"+name))
 		item, err := next()
 		if e := item.Event; err != nil || e.ID != "yes-"+name || e.Seq != done[1].Seq || e.Prev != done[1].Prev ||
@@ -100,10 +100,10 @@ func TestABadFilterIsRefusedWithAllItsFaults(t *testing.T) {
 
 func TestAReaderSeesNothingFromBeforeItCame(t *testing.T) {
 	b := start(t, openMemory(t, 4))
-	other := live(t, b, millrace.LiveFilter{})
+	other := watched(t, b, millrace.LiveFilter{})
 	for i := range 50 {
 		mustPublish(t, b, viewed("acme", "", fmt.Sprint("before-", i)))
-		next := live(t, b, millrace.LiveFilter{})
+		next := watched(t, b, millrace.LiveFilter{})
 		mustPublish(t, b, viewed("acme", "", fmt.Sprint("after-", i)))
 		if item, err := next(); err != nil || item.Event.ID != fmt.Sprint("after-", i) {
 			t.Fatalf("got %+v %v", item, err)
@@ -160,7 +160,7 @@ func TestTheEngineIsWatchedWhileSomebodyReads(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	next := live(t, b, millrace.LiveFilter{})
+	next := watched(t, b, millrace.LiveFilter{})
 	is(2, 1)
 	mustPublish(t, b, viewed("acme", "", "b"))
 	if item, err := next(); err != nil || item.Event.ID != "b" {
@@ -170,7 +170,7 @@ func TestTheEngineIsWatchedWhileSomebodyReads(t *testing.T) {
 
 func TestASlowReaderIsToldHowManyItMissedInTheirPlace(t *testing.T) {
 	b := start(t, openMemory(t, 1))
-	slow, quick := live(t, b, millrace.LiveFilter{Match: ":page:"}), live(t, b, millrace.LiveFilter{})
+	slow, quick := watched(t, b, millrace.LiveFilter{Match: ":page:"}), watched(t, b, millrace.LiveFilter{})
 	const all = readerEvents + 700
 	for i := 0; i < all; i += 100 {
 		var events []millrace.Event
@@ -253,7 +253,7 @@ func bodyOf(id string) []byte {
 
 func TestDrainingEndsEveryReader(t *testing.T) {
 	b := start(t, openMemory(t, 1))
-	next := live(t, b, millrace.LiveFilter{})
+	next := watched(t, b, millrace.LiveFilter{})
 	mustPublish(t, b, viewed("acme", "", "a"))
 	if _, err := next(); err != nil {
 		t.Fatal(err)

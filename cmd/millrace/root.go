@@ -126,7 +126,8 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	settingFlags(root.PersistentFlags(), everyCommand)
 	root.AddCommand(
-		newServe(r), newPublish(r), newSendMany(r), newEvent(r), newRoute(r), newTail(r), newTopic(r), newQueue(r), newSubscription(r), newNodes(r), newStats(r),
+		newServe(r), newPublish(r), newSendMany(r), newEvent(r), newRoute(r), newTail(r), newTopic(r), newQueue(r), newSubscription(r),
+		newNodes(r), newStats(r),
 		newApply(r), newExport(r), newConfig(r), newDoctor(r), newCheck(r), newBench(r), newDemo(),
 	)
 	return root

@@ -23,6 +23,7 @@ type Model struct {
 	live     *func(millrace.LiveEvent)
 	hints    []millrace.Hint
 	served   func(*modelQueue, *modelMessage) // watches what is served, if it is set
+	gave     func(*modelLane, string)         // watches whose batches are given, if it is set
 }
 
 // modelLane is one lane: a clock, a counter, and what it holds.

@@ -111,7 +111,6 @@ func (m *Model) Apply(_ context.Context, lane int, a millrace.Apply) (gone []str
 			l.subRing = slices.DeleteFunc(l.subRing, func(o string) bool { return o == uid })
 		}
 	}
-	gone = m.applySubs(l, a.Subscriptions)
 	for _, s := range a.Queues {
 		switch q := l.queues[s.UID]; {
 		case l.removed[s.UID]:
@@ -122,7 +121,7 @@ func (m *Model) Apply(_ context.Context, lane int, a millrace.Apply) (gone []str
 			m.change(l, q, s)
 		}
 	}
-	return gone, nil
+	return append(gone, m.applySubs(l, a.Subscriptions)...), nil
 }
 
 // change gives a queue other settings: who may be served then enters the ring.
@@ -254,6 +253,11 @@ func (m *Model) Bytes(context.Context) (int64, error) {
 		for _, q := range l.queues {
 			for _, msg := range q.messages {
 				n += int64(len(msg.body))
+			}
+		}
+		for _, s := range l.subs {
+			for _, b := range s.batches {
+				n += int64(b.bytes())
 			}
 		}
 	}

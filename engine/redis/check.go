@@ -10,8 +10,8 @@ import (
 )
 
 // Check verifies the invariants of every lane: the ring is who waits, counters
-// are what they count, what is leased or delayed is due and nothing else is, a
-// body has as many holders as name it, and nothing is left over.
+// are what they count, what is leased or delayed is due and nothing else is, a batch
+// is in one state, a body has as many holders as name it, and nothing is left over.
 func (e *Engine) Check(ctx context.Context) error {
 	if err := e.usable(ctx); err != nil {
 		return err
@@ -73,6 +73,7 @@ func (c *checker) lane() {
 	for _, uid := range trash {
 		c.leftovers(uid)
 	}
+	c.checkSubs(trash)
 	c.checkHeld()
 	c.checkDue(trash)
 	c.checkBodies()

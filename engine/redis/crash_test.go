@@ -41,7 +41,7 @@ func newTrial(t *testing.T, url string, o millrace.EngineOptions) *trial {
 func (tr *trial) through(faults func()) enginetest.History {
 	tr.Helper()
 	h := enginetest.Through(tr.Context(), tr.load, faults)
-	for _, op := range []string{"publish", "lease", "settle"} {
+	for _, op := range []string{"publish", "lease", "settle", "take", "outcome"} {
 		if n := h.Acknowledged(op); n < 20 {
 			tr.Errorf("only %d calls of %s were acknowledged: there is too little to judge", n, op)
 		}

@@ -93,25 +93,41 @@ func kindOf(name string) keyKind {
 		return fieldsKind
 	case "", holdersKey, topicsKey, heldKey, longKey:
 		return hashKind
-	case dueKey, longsKey:
+	case dueKey, longsKey, batchesKey:
 		return scoreKind
-	case trashKey:
+	case trashKey, turnsKey:
 		return listKind
 	case removedKey:
 		return setKind
 	}
-	uid, ok := strings.CutPrefix(name, queueKey)
 	if strings.HasPrefix(name, aliasKey) {
 		return scoreKind
 	}
-	if !ok {
-		return otherKind
+	for prefix, kind := range map[string]func(string) keyKind{queueKey: queueKind, subKey: subKind} {
+		if uid, ok := strings.CutPrefix(name, prefix); ok {
+			_, rest, ok := strings.Cut(uid, ":")
+			if !ok {
+				return hashKind
+			}
+			return kind(":" + rest)
+		}
 	}
-	_, rest, ok := strings.Cut(uid, ":")
-	if !ok {
+	return otherKind
+}
+
+func subKind(rest string) keyKind {
+	switch rest {
+	case batchKey:
 		return hashKind
+	case earlyKey, readyKey, pendingKey, deadKey:
+		return scoreKind
+	case logKey:
+		return listKind
 	}
-	return queueKind(":" + rest)
+	if strings.HasPrefix(rest, eventsKey) {
+		return listKind
+	}
+	return otherKind
 }
 
 func queueKind(rest string) keyKind {

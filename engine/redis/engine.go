@@ -27,8 +27,6 @@ const (
 
 // Engine is an opened store in Redis. It fulfils millrace.Engine.
 type Engine struct {
-	millrace.Batches // until this engine has them
-
 	client   rueidis.Client
 	scripts  *scripts
 	keys     keys

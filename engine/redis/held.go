@@ -28,14 +28,18 @@ func (e *Engine) CancelHeld(ctx context.Context, lane int, tenant, id string) er
 	return err
 }
 
-// Inject puts events that were stamped before into one queue.
+// Inject puts events that were stamped before into one queue or one subscription.
 func (e *Engine) Inject(ctx context.Context, lane int, in millrace.Inject) error {
-	args := []string{in.Queue, strconv.Itoa(len(e.own)), strconv.Itoa(lane), strconv.Itoa(len(in.Events))}
+	script, uid := &e.scripts.inject, in.Queue
+	if uid == "" {
+		script, uid = &e.scripts.batchInject, in.Subscription
+	}
+	args := []string{uid, strconv.Itoa(len(e.own)), strconv.Itoa(lane), strconv.Itoa(len(in.Events))}
 	for i := range in.Events {
 		ev := &in.Events[i]
 		args = append(args, ev.Tenant, whoOf(ev.Tenant, ev.Key), strconv.FormatUint(ev.Seq, 10),
 			strconv.FormatUint(ev.Prev, 10), strconv.FormatInt(ev.RecordedAt.UnixMilli(), 10), rueidis.BinaryString(ev.Body))
 	}
-	_, err := e.runLane(ctx, &e.scripts.inject, lane, millis(in.Now), args...)
+	_, err := e.runLane(ctx, script, lane, millis(in.Now), args...)
 	return err
 }

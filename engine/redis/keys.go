@@ -54,7 +54,7 @@ const (
 	holdersKey = ":holders" // hash: name → how many queues hold the body, if more than one
 	dueKey     = ":due"     // sorted set: what is due, by time
 	topicsKey  = ":topics"  // hash: topic → count, last
-	trashKey   = ":trash"   // list: uids of removed queues that are to be swept
+	trashKey   = ":trash"   // list: uids of removed sinks that are to be swept
 	removedKey = ":removed" // set: uids that were removed, for ever
 	dedupeKey  = ":dedupe"  // hash, in two generations 0 and 1: digest → stamp
 	lastKey    = ":key"     // hash, in two generations: tenant, NUL, key → seq
@@ -63,6 +63,19 @@ const (
 	longKey    = ":long"    // hash: digest of a delayed event → stamp
 	longsKey   = ":longs"   // sorted set: the same digests, by the time they are forgotten
 	queueKey   = ":q:"      // hash: a queue's settings and counters; the uid follows
+	subKey     = ":b:"      // hash: a subscription's settings and numbers; the uid follows
+	turnsKey   = ":turns"   // list: subscriptions in the order of their turns
+	batchesKey = ":batches" // sorted set: uid, !, name of batches that are not pending, by name
+)
+
+// The keys of a subscription, after its own; the dead ones are in deadKey.
+const (
+	batchKey   = ":batch"   // hash: name of a batch → its record
+	eventsKey  = ":events:" // list: names of its events; its name follows
+	earlyKey   = ":early"   // sorted set: batches that collect or wait
+	readyKey   = ":ready"   // sorted set: batches to be sent
+	pendingKey = ":pending" // sorted set: batches being sent
+	logKey     = ":log"     // list: the last attempts, newest first
 )
 
 // The keys of a queue, after its own.

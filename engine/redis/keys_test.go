@@ -61,6 +61,10 @@ func (p place) key(k keys) string {
 		return back(own, p.uid, p.tenant)
 	case p.kind == aliasKey:
 		return own + p.kind + p.tenant
+	case p.kind == eventsKey, p.kind == "s":
+		return own + subKey + p.uid + strings.TrimPrefix(p.kind, "s") + p.tenant
+	case strings.HasPrefix(p.kind, "s:"):
+		return own + subKey + p.uid + p.kind[1:]
 	case strings.HasSuffix(p.kind, ":"):
 		return queue(own, p.uid) + p.kind + p.tenant
 	case p.kind == "queue":
@@ -78,12 +82,13 @@ func TestTwoNamesNeverShareAKey(t *testing.T) {
 		"q" + ringKey, "q" + handKey, "q" + leasedKey, "q" + groupKey, "q" + leftKey, "q" + delayedKey, "q" + triesKey, "q" + deadKey, "q" + whyKey, "q" + ageKey, "q" + agesKey,
 		heldKey, longKey, longsKey, "q" + parkedKey, "q" + hollowKey, "q" + tenantsKey, "q" + tenantKey, "q" + waitingKey, "q" + headKey, "q" + whoseKey,
 		headsKey, behindKey, linesKey, lateKey, lostKey, byKey, aliasKey,
+		turnsKey, batchesKey, "s", "s" + batchKey, "s" + earlyKey, "s" + readyKey, "s" + pendingKey, "s" + deadKey, "s" + logKey, eventsKey,
 	}
-	words := []string{"ring", "in", "facet", "back", "q", "body", "due", "0", "1", "a", "ab", "key0", "hint", "leased"}
+	words := []string{"ring", "in", "facet", "back", "q", "body", "due", "0", "1", "a", "ab", "key0", "hint", "leased", "b", "batch", "events", "turns"}
 	draw := rapid.Custom(func(t *rapid.T) place {
 		p := place{lane: rapid.IntRange(0, 7).Draw(t, "lane"), kind: rapid.SampledFrom(kinds).Draw(t, "kind")}
 		ends := strings.HasSuffix(p.kind, ":")
-		if p.kind == "queue" || ends && p.kind != aliasKey || p.kind[0] == 'q' {
+		if p.kind == "queue" || ends && p.kind != aliasKey || p.kind[0] == 'q' || p.kind[0] == 's' {
 			p.uid = rapid.SampledFrom(words).Draw(t, "uid")
 		}
 		if ends {

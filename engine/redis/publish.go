@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -54,7 +55,7 @@ func takeCommits(waiting []*commitRequest) int {
 	for i, r := range waiting {
 		for j := range r.ask.Events {
 			bytes += len(r.ask.Events[j].Body)
-			appends += max(1, len(r.ask.Events[j].Queues))
+			appends += max(1, len(r.ask.Events[j].Queues)+len(r.ask.Events[j].Batches))
 		}
 		if i > 0 && (i == maxRequests || bytes > maxBytes || appends > maxAppends || !r.ask.Now.Equal(waiting[0].ask.Now)) {
 			return i
@@ -73,7 +74,11 @@ func (e *Engine) commit(ctx context.Context, lane int, batch []*commitRequest) {
 		e.identity.StoreID, millis(batch[0].ask.Now), span(e.options.DedupeWindow), span(keyWindow),
 		strconv.Itoa(len(e.own)), strconv.Itoa(lane),
 	}
-	reply, err := e.run(ctx, &e.scripts.publish, e.own[lane], append(p.args(head), e.publishing...)...)
+	script := &e.scripts.publish
+	if p.subs.count() > 0 {
+		script = &e.scripts.publishBatch
+	}
+	reply, err := e.run(ctx, script, e.own[lane], append(p.args(head), e.publishing...)...)
 	if err != nil {
 		fail(batch, err)
 		return
@@ -85,6 +90,9 @@ func (e *Engine) commit(ctx context.Context, lane int, batch []*commitRequest) {
 func (e *Engine) deal(lane int, batch []*commitRequest, reply []rueidis.RedisMessage) {
 	recorded, due, refusals := moment(intOf(reply[0])), next(intOf(reply[2])), listOf(reply[3])
 	d := dealer{n: uint64(intOf(reply[1])), lanes: uint64(len(e.own)), lane: uint64(lane), odd: listOf(reply[4])}
+	if len(reply) > 6 {
+		d.disabled = texts(listOf(reply[6]))
+	}
 	for i, r := range batch {
 		if len(refusals) > 0 && intOf(refusals[0]) == int64(i+1) {
 			r.err, refusals = refused(refusals[1]), refusals[2:]
@@ -93,7 +101,7 @@ func (e *Engine) deal(lane int, batch []*commitRequest, reply []rueidis.RedisMes
 		}
 		r.answer = millrace.Committed{Stamps: make([]millrace.Stamp, len(r.ask.Events)), RecordedAt: recorded, Due: due}
 		for j := range r.ask.Events {
-			r.answer.Stamps[j] = d.stamp(len(r.ask.Events[j].Queues))
+			r.answer.Stamps[j] = d.stamp(&r.ask.Events[j])
 		}
 		if len(reply) > 5 {
 			r.answer.Dropped, reply = dropped(listOf(reply[5])), nil
@@ -125,9 +133,10 @@ type dealer struct {
 	n, lanes, lane uint64
 	event          int64
 	odd            []rueidis.RedisMessage
+	disabled       []string // uids of subscriptions that take nothing
 }
 
-func (d *dealer) stamp(sinks int) millrace.Stamp {
+func (d *dealer) stamp(ev *millrace.CommitEvent) millrace.Stamp {
 	d.event++
 	told, text := int64(0), ""
 	if len(d.odd) > 0 {
@@ -139,12 +148,26 @@ func (d *dealer) stamp(sinks int) millrace.Stamp {
 	if told == -d.event {
 		return d.unusual(text)
 	}
-	s := millrace.Stamp{Seq: d.n*d.lanes + d.lane, Sinks: sinks}
+	s := millrace.Stamp{Seq: d.n*d.lanes + d.lane, Sinks: len(ev.Queues) + d.takers(ev.Batches)}
 	d.n++
 	if text != "" {
 		s.Prev, _ = strconv.ParseUint(text, 10, 64)
 	}
 	return s
+}
+
+// takers counts the subscriptions that take an event.
+func (d *dealer) takers(uids []string) int {
+	if len(d.disabled) == 0 {
+		return len(uids)
+	}
+	n := 0
+	for _, uid := range uids {
+		if !slices.Contains(d.disabled, uid) {
+			n++
+		}
+	}
+	return n
 }
 
 // unusual reads what a script says of an event that it did not store as usual: it

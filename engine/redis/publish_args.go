@@ -16,9 +16,10 @@ import (
 // as small numbers that refer to them, so that the script has little to read.
 type commitArgs struct {
 	queues, facets, keys, topics table
-	classes                      table  // of events: a tenant and the queues that take them
+	subs                         table  // subscriptions
+	classes                      table  // of events: a tenant, and the queues and subscriptions that take them
 	queueOf                      []byte // of each facet
-	classFacets                  []byte
+	classFacets, classSubs       []byte
 	requests, events, digests    []byte
 	extras                       []byte // of events that are to be held or were
 	bodies                       []string
@@ -29,6 +30,9 @@ type commitArgs struct {
 	last                         int    // where the last request that was told begins
 	version                      uint64 // of it
 }
+
+// subsFrom is added to the numbers of subscriptions where a request names its sinks.
+const subsFrom = 1 << 24
 
 // requestHead is what stands before a request's head: its version, and how many are alike.
 const requestHead = 8 + 4
@@ -41,7 +45,7 @@ type table struct {
 
 func newCommitArgs() *commitArgs {
 	p := &commitArgs{used: map[uint32]bool{}}
-	for _, t := range []*table{&p.queues, &p.facets, &p.keys, &p.topics, &p.classes} {
+	for _, t := range []*table{&p.queues, &p.facets, &p.keys, &p.topics, &p.subs, &p.classes} {
 		t.index = map[string]uint32{}
 	}
 	return p
@@ -137,15 +141,23 @@ func (p *commitArgs) key(ev *millrace.CommitEvent) uint32 {
 	return n
 }
 
-// class is the number of the facets that an event goes to, taken together.
+// class is the number of the facets and subscriptions that an event goes to, taken together.
 func (p *commitArgs) class(ev *millrace.CommitEvent) uint32 {
 	p.scratch = append(p.scratch[:0], ev.Tenant...)
 	for _, q := range ev.Queues {
 		p.used[p.queues.text(q)] = true
 		p.scratch = append(append(p.scratch, 0), q...)
 	}
+	for _, s := range ev.Batches {
+		p.used[subsFrom+p.subs.text(s)] = true
+		p.scratch = append(append(p.scratch, 1), s...)
+	}
 	n, fresh := p.classes.of(p.scratch, func() string { return "" })
 	if fresh {
+		p.classSubs = binary.LittleEndian.AppendUint32(p.classSubs, uint32(len(ev.Batches)))
+		for _, s := range ev.Batches {
+			p.classSubs = binary.LittleEndian.AppendUint32(p.classSubs, p.subs.text(s))
+		}
 		p.classFacets = binary.LittleEndian.AppendUint32(p.classFacets, uint32(len(ev.Queues)))
 		for _, q := range ev.Queues {
 			p.classFacets = binary.LittleEndian.AppendUint32(p.classFacets, p.facet(q, ev.Tenant))
@@ -169,16 +181,19 @@ func (p *commitArgs) args(head []string) []string {
 	var counts []byte
 	for _, n := range [...]uint32{
 		p.queues.count(), p.facets.count(), p.keys.count(), p.topics.count(), p.classes.count(),
-		p.nRequests, p.nEvents, p.nDigests,
+		p.nRequests, p.nEvents, p.nDigests, p.subs.count(),
 	} {
 		counts = binary.LittleEndian.AppendUint32(counts, n)
 	}
 	list := append(head, string(counts))
-	for _, t := range []*table{&p.queues, &p.facets, &p.keys, &p.topics} {
+	for _, t := range []*table{&p.queues, &p.facets, &p.keys, &p.topics, &p.subs} {
 		list = append(list, t.names...)
 	}
 	for _, packed := range [][]byte{p.queueOf, p.classFacets, p.requests, p.events, p.digests, p.extras} {
 		list = append(list, rueidis.BinaryString(packed))
+	}
+	if p.subs.count() > 0 {
+		list = append(list, rueidis.BinaryString(p.classSubs))
 	}
 	return append(list, p.bodies...)
 }

@@ -83,15 +83,19 @@ func (e *Engine) Apply(ctx context.Context, lane int, a millrace.Apply) ([]strin
 		}
 		args = append(args, q.UID, strconv.FormatUint(q.Version, 10), strconv.Itoa(q.MaxAttempts), settings(q))
 	}
-	reply, err := e.runLane(ctx, &e.scripts.laneApply, lane, timeless, append(args, a.Removed...)...)
+	args = append(args, a.Removed...)
+	for i := range a.Subscriptions {
+		s := &a.Subscriptions[i]
+		if !goodUID(s.UID) {
+			return nil, millrace.Errorf(millrace.CodeInvalid, "the uid cannot be part of a key")
+		}
+		args = append(args, s.UID, strconv.FormatUint(s.Version, 10), pushSettings(s))
+	}
+	reply, err := e.runLane(ctx, &e.scripts.laneApply, lane, timeless, args...)
 	if err != nil {
 		return nil, err
 	}
-	var gone []string
-	for i := range reply {
-		gone = append(gone, textOf(reply[i]))
-	}
-	return gone, nil
+	return texts(reply), nil
 }
 
 // settings is what few queues have, as the scripts read it; empty for the others.
@@ -100,14 +104,27 @@ func settings(q millrace.QueueSettings) string {
 	if q == (millrace.QueueSettings{}) {
 		return ""
 	}
-	flag := func(b bool) string {
-		if b {
-			return "1"
-		}
-		return "0"
-	}
 	return strings.Join([]string{
 		flag(q.Block), span(q.BlockDelay), flag(q.Ordered), flag(q.Paused), strconv.Itoa(q.TenantLimit),
 		strconv.Itoa(q.MaxLength), flag(q.DropOldest), span(q.DeadRetention),
 	}, " ")
+}
+
+// pushSettings is what the scripts know of a subscription: flags, numbers, waits, format.
+func pushSettings(s *millrace.SubscriptionSettings) string {
+	waits := make([]string, len(s.Schedule))
+	for i, wait := range s.Schedule {
+		waits[i] = strconv.FormatInt(wait.Milliseconds(), 10)
+	}
+	return strings.Join([]string{
+		flag(s.Ordered) + flag(s.Paused) + flag(s.Disabled), span(s.Timeout), strconv.Itoa(s.MaxEvents), strconv.Itoa(s.MaxBytes),
+		strconv.Itoa(s.Concurrency), span(s.Retention), strings.Join(waits, ","), s.Format,
+	}, " ")
+}
+
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
 }

@@ -35,6 +35,14 @@ func listOf(m rueidis.RedisMessage) []rueidis.RedisMessage {
 	return list
 }
 
+func texts(list []rueidis.RedisMessage) []string {
+	var all []string
+	for i := range list {
+		all = append(all, textOf(list[i]))
+	}
+	return all
+}
+
 func infoField(info, field string) string {
 	for line := range strings.SplitSeq(info, "\r\n") {
 		if name, value, ok := strings.Cut(line, ":"); ok && name == field {

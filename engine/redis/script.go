@@ -44,6 +44,9 @@ type scripts struct {
 	release, peek, purge, inject, deadList, deadTake      script
 	tenantSet, tenantList, heldGet, heldCancel            script
 	topicList, topicForget, nodeBeat, nodeLeave, permit   script
+	batchTake, batchSettle, batchList, batchRetry         script
+	batchDrop, batchOldest, batchLog, batchStats          script
+	batchInject, publishBatch                             script
 }
 
 // What a script is made of before its own text, and whether it runs on a full
@@ -53,6 +56,7 @@ const (
 	shared   = "prelude"
 	tenants  = "prelude prelude_tenant"
 	leases   = "prelude prelude_tenant prelude_lease"
+	batched  = "prelude prelude_batch"
 	allowOOM = "#!lua flags=allow-oom\n"
 	denyOOM  = "#!lua\n"
 )
@@ -66,12 +70,13 @@ func newScripts() *scripts {
 		registryChanges: reading(compose("registry_changes", allowOOM, shared)),
 		registryRaise:   compose("registry_raise", allowOOM, shared),
 		laneCreate:      compose("lane_create", denyOOM, bare),
-		laneApply:       compose("lane_apply", allowOOM, tenants),
+		laneApply:       compose("lane_apply", allowOOM, tenants+" prelude_batch"),
 		laneStats:       reading(compose("lane_stats", allowOOM, shared)),
-		laneStep:        compose("lane_step", allowOOM, leases),
-		laneSweep:       compose("lane_sweep", allowOOM, leases),
+		laneStep:        compose("lane_step", allowOOM, leases+" prelude_batch"),
+		laneSweep:       compose("lane_sweep", allowOOM, leases+" prelude_batch"),
 		laneWatch:       compose("lane_watch", allowOOM, shared),
 		publish:         compose("publish_write", denyOOM, tenants+" publish_read event_json publish_live publish_stamp"),
+		publishBatch:    compose("publish_write", denyOOM, tenants+" prelude_batch prelude_collect publish_read publish_batch event_json publish_live publish_stamp"),
 		lease:           compose("queue_lease", allowOOM, leases+" lease_turns lease_single lease_plan"),
 		settle:          compose("queue_settle", allowOOM, leases),
 		extend:          compose("queue_extend", allowOOM, leases),
@@ -85,6 +90,15 @@ func newScripts() *scripts {
 		tenantList:      reading(compose("tenant_list", allowOOM, tenants)),
 		heldGet:         reading(compose("held_get", allowOOM, shared)),
 		heldCancel:      compose("held_cancel", allowOOM, shared),
+		batchTake:       compose("batch_take", allowOOM, batched),
+		batchSettle:     compose("batch_settle", allowOOM, batched),
+		batchList:       reading(compose("batch_list", allowOOM, batched)),
+		batchRetry:      compose("batch_retry", allowOOM, batched),
+		batchDrop:       compose("batch_drop", allowOOM, batched),
+		batchOldest:     compose("batch_oldest", allowOOM, batched),
+		batchLog:        reading(compose("batch_log", allowOOM, batched)),
+		batchStats:      reading(compose("batch_stats", allowOOM, batched)),
+		batchInject:     compose("batch_inject", denyOOM, batched+" prelude_collect"),
 		queueStats:      reading(compose("queue_stats", allowOOM, shared)),
 		topicList:       reading(compose("topic_list", allowOOM, shared)),
 		topicForget:     compose("topic_forget", allowOOM, shared),
@@ -143,6 +157,12 @@ func refusal(text string) error {
 		return millrace.Errorf(millrace.CodeLaneMissing, "the lane has vanished from the store")
 	case "not_found":
 		return millrace.Errorf(millrace.CodeNotFound, "the lane does not know the queue")
+	case "no_subscription":
+		return millrace.Errorf(millrace.CodeNotFound, "the lane does not know the subscription")
+	case "no_batch":
+		return millrace.Errorf(millrace.CodeNotFound, "the subscription has no such batch")
+	case "pending":
+		return millrace.Errorf(millrace.CodePending, "the batch is being sent: wait until that has ended")
 	case "no_store":
 		return millrace.Errorf(millrace.CodeNotFound, "there is no store of this namespace")
 	case "not_held":

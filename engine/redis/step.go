@@ -24,6 +24,7 @@ func (e *Engine) Step(ctx context.Context, lane int, now time.Time, max int) (mi
 	return millrace.Stepped{
 		Expired: int(n[0]), Returned: int(n[1]), Dead: int(n[2]), More: n[3] == 1, Due: next(n[4]),
 		Forgotten: int(n[5]), Events: events, Exits: exits(listOf(reply[7])),
+		Promoted: int(intOf(reply[8])), Scrubbed: int(intOf(reply[9])),
 	}, nil
 }
 

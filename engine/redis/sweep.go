@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Sweep frees up to max messages of what removed queues left in a lane.
+// Sweep frees up to max messages of what removed queues and subscriptions left in a lane.
 func (e *Engine) Sweep(ctx context.Context, lane int, max int) (int, error) {
 	reply, err := e.runLane(ctx, &e.scripts.laneSweep, lane, timeless, strconv.Itoa(max))
 	if err != nil {

@@ -1,16 +1,21 @@
--- Tell the lane of a version of the registry: settings of queues, removed uids.
+-- Tell the lane of a version of the registry: settings of queues and subscriptions, removed uids.
 -- ARGV  3 version  4 count of queues  5 count of removed, then uid, version,
---       max attempts, further settings of each queue, then the removed uids
--- Returns the uids of the queues that were removed before.
+--       max attempts, further settings of each queue, then the removed uids, then uid,
+--       version, settings of each subscription
+-- Returns the uids of the queues and subscriptions that were removed before.
 if not lane() then return 'lane_missing' end
 local version, queues, removed = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local past = {}
 
 for i = 1, removed do
   local u = ARGV[5 + 4 * queues + i]
-  if call('SADD', T .. ':removed', u) == 1 and call('HDEL', T .. ':q:' .. u, 'version') == 1 then
-    call('RPUSH', T .. ':trash', u)
-    L.gone = L.gone + 1
+  if call('SADD', T .. ':removed', u) == 1 then
+    local pushed = call('HDEL', T .. ':b:' .. u, 'version') == 1
+    if pushed then call('LREM', T .. ':turns', 1, u) end
+    if pushed or call('HDEL', T .. ':q:' .. u, 'version') == 1 then
+      call('RPUSH', T .. ':trash', u)
+      L.gone = L.gone + 1
+    end
   end
 end
 
@@ -51,6 +56,26 @@ for i = 1, queues do
       end
       if there[1] and there[2] ~= conf then loosen(u) end
     end
+  end
+end
+
+-- Whether a subscription is ordered, the first of its flags, never changes.
+local function subscribe(u, v, conf)
+  local key = T .. ':b:' .. u
+  local there = call('HMGET', key, 'version', 'conf')
+  if (tonumber(there[1]) or -1) > v then return end
+  if there[1] then conf = string.sub(there[2], 1, 1) .. string.sub(conf, 2) end
+  call('HSET', key, 'version', v, 'conf', conf)
+  local s = batch.sub(u)
+  batch.admit(s)
+  batch.save(s)
+end
+
+for at = 6 + 4 * queues + removed, #ARGV, 3 do
+  if call('SISMEMBER', T .. ':removed', ARGV[at]) == 1 then
+    past[#past + 1] = ARGV[at]
+  else
+    subscribe(ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2])
   end
 end
 L.version = math.max(version, L.version)

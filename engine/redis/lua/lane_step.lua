@@ -1,13 +1,16 @@
 -- Do up to max of what is due in the lane: ended leases and delayed retries go back to
 -- their facets, or to the dead letters; held events are handed out, and again after 10 s;
--- dead letters whose time is over go.
+-- batches are ready, or have been pending too long; dead letters and dead batches whose
+-- time is over go. After 10,000 events of dead batches it stops.
 -- ARGV  3 max  4 lanes  5 bytes of events
 -- Returns expired, returned, dead, 1 if something is still due, ms to the next due entry,
--- how many dead letters went, name, due time, body of each event, and uid, name, reason
--- (l: its lease ended, a: and it is dead, r: it was dead and went) of what left.
+-- how many dead letters and batches went, name, due time, body of each event, uid, name, reason
+-- (l: its lease ended, a: and it is dead, r: it was dead and went) of what left, how many
+-- batches are ready, and how many were pending too long.
 if not lane() then return 'lane_missing' end
 local max, lanes, bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local expired, returned, dead, forgotten, looked, size = 0, 0, 0, 0, 0, 0
+local promoted, scrubbed, roused, dropped = 0, 0, 0, 0
 local queues, events, exits = {}, {}, {}
 
 local function known(u)
@@ -15,7 +18,7 @@ local function known(u)
   return queues[u]
 end
 
-local function done() return expired + returned + forgotten + #events / 3 end
+local function done() return expired + returned + forgotten + #events / 3 + promoted + scrubbed + roused end
 
 local function left(q, name, reason)
   exits[#exits + 1], exits[#exits + 2], exits[#exits + 3] = q.u, name, reason
@@ -67,9 +70,32 @@ local function hand(entry, id)
   events[#events + 1], events[#events + 2], events[#events + 3] = name, str(due), string.sub(record, at + 1)
 end
 
+-- What is due of a subscription.
+local function takeBatch(kind, s, entry, id)
+  if s and kind == 'K' then
+    s.parked, roused = 0, roused + 1
+    batch.admit(s)
+    return call('ZREM', T .. ':due', entry)
+  end
+  local b = s and batch.get(s, str(tonumber(id)))
+  if not b then
+    call('ZREM', T .. ':due', entry)
+  elseif kind == 'B' then
+    batch.promote(s, b)
+    promoted = promoted + 1
+  elseif kind == 'T' then
+    batch.fail(s, b, 'lost', 0, 500)
+    scrubbed = scrubbed + 1
+  else
+    batch.drop(s, b)
+    forgotten, dropped = forgotten + 1, dropped + b.count
+  end
+end
+
 local function take(entry)
   local kind, u, id = string.sub(entry, 1, 1), parse(entry)
   if kind == 'E' then return hand(entry, id) end
+  if string.find('BKTY', kind, 1, true) then return takeBatch(kind, batch.of(u), entry, id) end
   local q = known(u)
   if not q then call('ZREM', T .. ':due', entry)
   elseif kind == 'L' then expire(q, id)
@@ -79,7 +105,7 @@ end
 
 -- A group that is mostly settled still names its messages, and entries of
 -- removed queues fall out: looking at them is bounded too.
-local function over() return done() >= max or looked >= 2 * max + 2000 or size > bytes end
+local function over() return done() >= max or looked >= 2 * max + 2000 or size > bytes or dropped >= 10000 end
 repeat
   local entries = call('ZRANGEBYSCORE', T .. ':due', '-inf', now, 'LIMIT', 0, max)
   for _, entry in ipairs(entries) do
@@ -91,6 +117,7 @@ until #entries < max or over()
 for _, q in pairs(queues) do
   if q then save(q) end
 end
+batch.saveAll()
 keep()
 local wait = due()
-return {expired, returned, dead, wait == 0 and 1 or 0, wait, forgotten, events, exits}
+return {expired, returned, dead, wait == 0 and 1 or 0, wait, forgotten, events, exits, promoted, scrubbed}

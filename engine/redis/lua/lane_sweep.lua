@@ -1,4 +1,4 @@
--- Free up to max messages of what removed queues left in the lane. After 1,000 tenants
+-- Free up to max messages of what removed queues and subscriptions left in the lane. After 1,000 tenants
 -- of whom there was no message it stops too, and answers max, for there is more.
 -- ARGV  3 max
 -- Returns how many were freed.
@@ -88,9 +88,30 @@ local function dropTenants(q)
   end
 end
 
-while room() > 0 do
-  local u = call('LINDEX', T .. ':trash', 0)
-  if not u then break end
+-- The events of one batch after the other, and what tells of it.
+local function dropBatches(u)
+  local key = T .. ':b:' .. u
+  for state, set in pairs(states) do
+    while room() > 0 do
+      local name = call('ZRANGE', key .. set, 0, 0)[1]
+      if not name then break end
+      local events = key .. ':events:' .. name
+      freeAll(call('LPOP', events, room()) or {})
+      if call('EXISTS', events) == 0 then
+        call('ZREM', key .. set, name)
+        call('ZREM', T .. ':batches', batch.listed({u = u}, name))
+        if kinds[state] then call('ZREM', T .. ':due', member(kinds[state], u, digits(name))) end
+      end
+    end
+  end
+  if room() == 0 then return end
+  call('ZREM', T .. ':due', batch.parking({u = u}))
+  call('UNLINK', key, key .. ':batch', key .. ':log')
+  call('LPOP', T .. ':trash')
+  L.gone = L.gone - 1
+end
+
+local function dropQueue(u)
   local q = load(u)
   dropLeased(q)
   dropTenants(q)
@@ -103,6 +124,12 @@ while room() > 0 do
   elseif q.changed then
     save(q)
   end
+end
+
+while room() > 0 do
+  local u = call('LINDEX', T .. ':trash', 0)
+  if not u then break end
+  if call('EXISTS', T .. ':b:' .. u) == 1 then dropBatches(u) else dropQueue(u) end
 end
 L.dropped = L.dropped + freed
 keep()

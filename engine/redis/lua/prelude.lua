@@ -33,7 +33,7 @@ local function gather(command, key, list)
   return all
 end
 
--- The lane's numbers, in one field: its last time and clock offset; removed queues that
+-- The lane's numbers, in one field: its last time and clock offset; removed sinks that
 -- wait for the sweep; the counter of seq; the registry's version; what was counted; when
 -- the generations of ids and keys turn; ids remembered for longer.
 local state = '<dddddddddddd'
@@ -164,8 +164,9 @@ local function settled(q, seqs, lanes)
 end
 
 -- Make an entry of the due index: D a delayed retry, E a held event (of no queue), L a
--- lease group, X the end of a dead letter. At one time they sort by kind, uid, and token
--- or name.
+-- lease group, X the end of a dead letter; of subscriptions B a batch that is ready then,
+-- K the end of a park, T a pending batch, Y the end of a dead one. At one time they sort by
+-- kind, uid, and token or name.
 local function member(kind, u, id) return kind .. u .. '!' .. id end
 
 local function plan(at, entry)
@@ -184,13 +185,20 @@ local function parse(entry)
   return string.sub(entry, 2, at - 1), string.sub(entry, at + 1)
 end
 
+-- Is a due entry of something that the lane still knows?
+local function current(entry)
+  local kind = string.sub(entry, 1, 1)
+  if L.gone == 0 or kind == 'E' then return true end
+  return call('HEXISTS', T .. (string.find('BKTY', kind, 1, true) and ':b:' or ':q:') .. parse(entry), 'version') == 1
+end
+
 -- The time to the next due entry in ms, -1 if there is none. Entries of
--- removed queues fall out; past 1,000 of them a step goes on with it.
+-- removed sinks fall out; past 1,000 of them a step goes on with it.
 local function due()
   for _ = 1, 1000 do
     local first = call('ZRANGE', T .. ':due', 0, 0, 'WITHSCORES')
     if not first[1] then return -1 end
-    if L.gone == 0 or string.sub(first[1], 1, 1) == 'E' or call('HEXISTS', T .. ':q:' .. parse(first[1]), 'version') == 1 then
+    if current(first[1]) then
       local left = math.max(0, tonumber(first[2]) - now)
       if hints[first[1]] then hint('d' .. str(left)) end
       return left

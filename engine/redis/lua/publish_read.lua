@@ -8,15 +8,16 @@
 -- number and the version that refuses it or the uid of the queue that is full, and what is not plain:
 -- event, its prev; or the negative event and the first stamp of its digest, H and the
 -- time it is held until, or G if the held event is gone. At last uid and name of each
--- message that went past a queue's length.
+-- message that went past a queue's length, and the uids of subscriptions that are disabled.
 local m = lane('live', 'asked')
 if not m then return 'lane_missing' end
 local window, keyWindow, lanes, own = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local nQ, nF, nK, nP, nC, nR, nE, nD = struct.unpack('<I4I4I4I4I4I4I4I4', ARGV[7])
+local nQ, nF, nK, nP, nC, nR, nE, nD, nS = struct.unpack('<I4I4I4I4I4I4I4I4I4', ARGV[7])
 local aF, aK, aP = 7 + nQ, 7 + nQ + nF, 7 + nQ + nF + nK
-local aX = aP + nP -- the packed arguments come after the names
+local aX = aP + nP + nS -- the packed arguments come after the names
 local facetQueues, classes, requests, events, digests = ARGV[aX + 1], ARGV[aX + 2], ARGV[aX + 3], ARGV[aX + 4], ARGV[aX + 5]
-local body0 = aX + 6
+local body0 = nS > 0 and aX + 7 or aX + 6
+local push, pushAll -- unless no event goes to a subscription
 
 -- Few events are to be held (delay, and whose id), or were (from).
 local extra, from, holds = {}, {}, {}

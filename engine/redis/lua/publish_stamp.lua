@@ -40,6 +40,7 @@ local function stamp(e, kind, topic, key, digest)
     end
     q.fresh = q.fresh + 1
   end
+  if push then holding = holding + push(e, kind, name) end
   if holding > 0 then
     stored[bodies + 1] = name
     stored[bodies + 2] = prev == 0 and n < exact and ARGV[body0 + e] or struct.pack('<Bdd', 1, prev, now) .. ARGV[body0 + e]

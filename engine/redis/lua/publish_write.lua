@@ -106,6 +106,7 @@ for i = 1, nQ do
   end
   if q.changed or #q.touched > 0 then save(q) end
 end
+local disabled = pushAll and pushAll()
 keep()
 local names, counts, records = {}, {}, {}
 for topic, count in pairs(topics) do names[#names + 1], counts[#counts + 1] = ARGV[aP + topic], count end
@@ -116,4 +117,4 @@ for i = 1, #names do
 end
 bulk('HSET', T .. ':topics', records)
 if tell then tell() end
-return {now, n0, due(), refused, odd, exits}
+return {now, n0, due(), refused, odd, exits, disabled}

@@ -41,10 +41,11 @@ type Jitter int
 // NoJitter leaves a wait as it is.
 const NoJitter Jitter = 500
 
-// Spread is a wait with its jitter, in whole milliseconds, rounded down.
+// Spread is a wait with its jitter, in whole milliseconds, rounded down; one at
+// least, so that nothing a step makes wait is due in the same step.
 func (j Jitter) Spread(d time.Duration) time.Duration {
 	ms := d.Milliseconds() * (8000 + 4*int64(j)) / 10000
-	return time.Duration(ms) * time.Millisecond
+	return time.Duration(max(1, ms)) * time.Millisecond
 }
 
 // Take asks one lane for batches to send.
@@ -96,7 +97,7 @@ type Outcome struct {
 	Error        string        // of a failure, at most MaxErrorLen bytes
 	After        time.Duration // of a failure: what the receiver asked for; 0 for the schedule
 	Jitter       Jitter        // of a failure
-	Log          []byte        // kept as the newest of the last 100 of the subscription in the lane, also if the item is lost
+	Log          []byte        // unless empty, kept as the newest of the last 100 of the subscription in the lane, also if the item is lost
 }
 
 // SettledBatches are what became of outcomes.
@@ -188,7 +189,7 @@ type SubscriptionStats struct {
 // A pending batch is under a token until its deadline (kind T); then it has
 // failed, with the error "lost" and NoJitter. When a batch fails: its Attempts count
 // what was taken; if they are more than the waits of Schedule it is dead, due Retention
-// later if there is one (kind Y); otherwise it is early, not current, due after its
+// later if there is one (kind Y: it is gone then, and its events count as dropped); otherwise it is early, not current, due after its
 // wait: After if that is more than 0, else Schedule[Attempts-1] with its jitter. An ordered
 // subscription waits for it: no other batch is taken until this one is gone or dead.
 //
@@ -196,7 +197,7 @@ type SubscriptionStats struct {
 // one while probing, parks it: until now + (After, else Schedule[min(round, last)] with the jitter), round being
 // how often it was parked since the last success, from 0 (kind K). What fails while it is
 // parked does not count. When the park ends it is probing: one batch at a time. A success ends
-// it all: failures, round, park, probing. A Schedule without waits never parks.
+// it all: failures, round, park, probing. While a Schedule has no waits, no failure counts and nothing parks.
 //
 // Entries of the due index that are of one time go by kind (B, D, E, K, L, T, X, Y), then by uid, then by name.
 type Batches interface {
@@ -216,7 +217,7 @@ type Batches interface {
 	Batch(ctx context.Context, lane int, subscription string, name uint64) (Batch, []BatchEvent, error)
 
 	// RetryBatches makes batches ready at once, whatever they waited for; a dead one's
-	// attempts begin anew. What is ready or pending and names that are not there are left alone. It
+	// attempts begin anew, another's go on. A park is not ended. What is ready or pending and names that are not there are left alone. It
 	// returns how many, and how many dead ones are left.
 	RetryBatches(ctx context.Context, lane int, b BatchesOf) (done, left int, err error)
 

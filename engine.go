@@ -55,7 +55,8 @@ type Store interface {
 	// before delayed events, leases and dead letters, each by uid; retries and
 	// dead letters of one queue, and delayed events, by name; lease groups (a
 	// token and a deadline) by token, and their messages in the order in which
-	// they joined the group. What is left of a group stays due.
+	// they joined the group. What is left of a group stays due. What is due of
+	// subscriptions is said with Batches; each batch, and each end of a park, is one of max.
 	Step(ctx context.Context, lane int, now time.Time, max int) (Stepped, error)
 
 	// Sweep frees up to max entries of what removed sinks left in a lane and

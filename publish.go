@@ -109,7 +109,7 @@ type Publisher interface {
 	// subscription, in the order given, each under a name of this lane (its
 	// clock's next number), with the seq, prev and time it has. No chain, no
 	// digest and no topic is touched; MaxLength does not count, and a disabled
-	// subscription skips them. CodeNotFound: the lane does not know the uid.
+	// subscription skips them (their names are spent all the same). CodeNotFound: the lane does not know the uid.
 	Inject(ctx context.Context, lane int, in Inject) error
 }
 

@@ -232,6 +232,11 @@ func (m *Model) Bytes(context.Context) (int64, error) {
 				n += int64(len(msg.body))
 			}
 		}
+		for _, s := range l.subs {
+			for _, b := range s.batches {
+				n += int64(b.bytes())
+			}
+		}
 	}
 	return n, nil
 }

@@ -25,11 +25,11 @@ func randomPromises() []promise {
 	}
 }
 
-func answersAsTheModel(t *testing.T, c Config) { runRandom(t, c, c.Runs, 200, 5, 6) }
+func answersAsTheModel(t *testing.T, c Config) { runRandom(t, c, c.Runs, 330, 5, 6) }
 
 // deepFacetsAsTheModel has few tenants with hundreds of messages each: more
 // than an engine may keep at hand.
-func deepFacetsAsTheModel(t *testing.T, c Config) { runRandom(t, c, (c.Runs+7)/8, 100, 90, 70) }
+func deepFacetsAsTheModel(t *testing.T, c Config) { runRandom(t, c, (c.Runs+7)/8, 150, 90, 70) }
 
 // runRandom runs random operations on engine and model side by side, with
 // commits and leases of up to so many messages. MILLRACE_SEED moves the seeds,
@@ -54,7 +54,9 @@ type pair struct {
 	model  *Model
 	random *rand.Rand
 	known  []string // queues that the lanes know
+	serves []string // subscriptions that the lanes know
 	out    []lent   // leases, live or not
+	away   []away   // batches that were taken, pending or not
 	ids    int
 	sent   []millrace.CommitEvent // with an id
 	trace  []string
@@ -84,6 +86,7 @@ func newPair(t *testing.T, c Config, seed uint64, commits, leases int) *pair {
 	p.commits, p.leases = commits, leases
 	for range 2 {
 		p.addQueue()
+		p.addSub()
 	}
 	return p
 }
@@ -125,6 +128,10 @@ func (p *pair) operate() {
 		p.pass(time.Minute)
 	}
 	lane := p.random.IntN(p.config.Lanes)
+	if p.random.IntN(5) < 2 {
+		p.operateBatches(lane)
+		return
+	}
 	switch n := p.random.IntN(100); {
 	case n < 27:
 		p.publishSome(lane)
@@ -227,6 +234,7 @@ func (p *pair) someEvent() millrace.CommitEvent {
 			e.Queues = append(e.Queues, q)
 		}
 	}
+	e.Batches = p.someSubs()
 	if p.random.IntN(3) == 0 {
 		return e
 	}
@@ -243,13 +251,14 @@ func (p *pair) somethingSent() (millrace.CommitEvent, bool) {
 	}
 	e := p.sent[max(0, len(p.sent)-1-p.random.IntN(20))]
 	e.Queues = slices.DeleteFunc(slices.Clone(e.Queues), func(q string) bool { return !slices.Contains(p.known, q) })
+	e.Batches = slices.DeleteFunc(slices.Clone(e.Batches), func(uid string) bool { return !slices.Contains(p.serves, uid) })
 	return e, true
 }
 
 func describe(events []millrace.CommitEvent) string {
 	var s []string
 	for _, e := range events {
-		s = append(s, fmt.Sprintf("%s/%s→%d", e.Tenant, e.Key, len(e.Queues)))
+		s = append(s, fmt.Sprintf("%s/%s→%d+%d", e.Tenant, e.Key, len(e.Queues), len(e.Batches)))
 	}
 	return strings.Join(s, " ")
 }

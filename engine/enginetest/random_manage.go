@@ -107,7 +107,10 @@ func (p *pair) injectSome(lane int) {
 			RecordedAt: p.now.Add(-time.Duration(p.random.IntN(1e6)) * time.Millisecond), Body: e.Body,
 		})
 	}
-	both(p, fmt.Sprintf("inject %d into %s in %d", len(in.Events), in.Queue, lane), func(e millrace.Engine) (struct{}, error) {
+	if p.random.IntN(2) == 0 {
+		in.Queue, in.Subscription = "", p.someSub()
+	}
+	both(p, fmt.Sprintf("inject %d into %s%s in %d", len(in.Events), in.Queue, in.Subscription, lane), func(e millrace.Engine) (struct{}, error) {
 		return struct{}{}, e.Inject(p.ctx(), lane, in)
 	})
 }
@@ -120,6 +123,7 @@ func (p *pair) someHeld(lane int) []millrace.CommitEvent {
 			continue
 		}
 		e := event(h.tenant, string(h.body), p.someQueue())
+		e.Batches = p.someSubs()
 		e.Key, e.From = []string{"", "k"}[p.random.IntN(2)], h.name
 		events = append(events, e)
 		if p.random.IntN(8) == 0 {

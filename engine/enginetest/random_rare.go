@@ -93,9 +93,12 @@ func (p *pair) sweepBoth(lane int) {
 // so that it does not matter whether a refusal moves the clock.
 func (p *pair) publishStale(lane int) {
 	c := millrace.Commit{Now: at(p.model.lanes[lane].t), Version: p.version, Events: []millrace.CommitEvent{p.someEvent()}}
-	if p.random.IntN(2) == 0 {
+	switch p.random.IntN(3) {
+	case 0:
 		c.Version--
-	} else {
+	case 1:
+		c.Events[0].Batches = append(c.Events[0].Batches, "00000000000000dd")
+	default:
 		c.Events[0].Queues = append(c.Events[0].Queues, "00000000000000cc")
 	}
 	both(p, "publish stale", func(e millrace.Engine) (millrace.Committed, error) { return e.Publish(p.ctx(), lane, c) })
@@ -112,7 +115,8 @@ func (p *pair) compareLane(lane int) {
 		return byName(topics), err
 	})
 	p.compareQueues(lane)
-	swept := len(p.model.lanes[lane].trash) == 0
+	p.compareSubs(lane)
+	swept := len(p.model.lanes[lane].trash) == 0 && p.model.lanes[lane].subTrash == 0
 	both(p, "lane stats", func(e millrace.Engine) (millrace.LaneStats, error) {
 		s, err := e.LaneStats(p.ctx(), lane)
 		if !swept {
@@ -129,7 +133,7 @@ func (p *pair) compareLane(lane int) {
 
 // reopenBoth opens the store again. The order of the turns need not survive
 // that, only that everybody gets one: the model follows the engine while all
-// that can be leased is leased.
+// that can be leased or taken is.
 func (p *pair) reopenBoth() {
 	p.trace = append(p.trace, "reopen")
 	p.clean()
@@ -148,6 +152,7 @@ func (p *pair) reopenBoth() {
 			p.resume(q)
 			p.leaseAll(lane, q)
 		}
+		p.takeAll(lane)
 	}
 	p.turnsOpen = false
 }
@@ -197,7 +202,7 @@ func (p *pair) nobodyIsLeft(lane int, q *modelQueue) {
 	}
 }
 
-// finish brings everything back that is out, compares all, and drains every queue.
+// finish brings everything back that is out, compares all, and drains every queue and subscription.
 func (p *pair) finish() {
 	for range 2 {
 		p.pass(millrace.MaxLease)
@@ -216,6 +221,7 @@ func (p *pair) finish() {
 			p.compareLane(lane)
 		}
 	}
+	p.drainSubs()
 }
 
 func (p *pair) drain(lane int, q string) {

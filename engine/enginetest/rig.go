@@ -29,6 +29,7 @@ type rig struct {
 	uids    int
 	tokens  uint64
 	queues  map[string]millrace.QueueSettings
+	subs    map[string]millrace.SubscriptionSettings
 }
 
 // open opens a fresh store. When the test is over the engine's invariants are
@@ -129,7 +130,7 @@ func (r *rig) apply(a millrace.Apply) {
 	}
 }
 
-// remove takes a queue away in every lane.
+// remove takes a queue or a subscription away in every lane.
 func (r *rig) remove(uid string) {
 	r.Helper()
 	r.version++

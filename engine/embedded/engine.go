@@ -19,8 +19,6 @@ import (
 
 // Engine is an opened store. It fulfils millrace.Engine.
 type Engine struct {
-	millrace.Batches // until this engine has them
-
 	identity   millrace.Identity
 	durability millrace.Durability
 	window     time.Duration // of remembered ids

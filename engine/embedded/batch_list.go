@@ -1,0 +1,172 @@
+package embedded
+
+import (
+	"context"
+	"slices"
+
+	"github.com/millrace-dev/millrace"
+)
+
+// ListBatches lists batches by name, after one.
+func (e *Engine) ListBatches(ctx context.Context, no int, p millrace.BatchPage) ([]millrace.Batch, error) {
+	var list []millrace.Batch
+	err := e.lookSub(ctx, no, p.Subscription, func(l *lane, s *subscription, _ *group) error {
+		for _, b := range s.batches[s.after(p.After):] {
+			if len(list) >= p.Limit {
+				break
+			}
+			if b.state == batchGone || p.State != "" && p.State != b.state.word() {
+				continue
+			}
+			shown, err := l.show(b)
+			if err != nil {
+				return e.readFailed(err)
+			}
+			list = append(list, shown)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// show is a batch as listings show it.
+func (l *lane) show(b *batch) (millrace.Batch, error) {
+	why, err := l.lastError(b)
+	return millrace.Batch{
+		Name: b.name(), State: b.state.word(), Current: b.sub().current == b, Count: b.count, Bytes: b.bytes,
+		Attempts: b.attempts, CreatedAt: milli(b.created), DueAt: moment(b.due.at), Node: b.node, Error: why,
+	}, err
+}
+
+func errNoBatch() error {
+	return millrace.Errorf(millrace.CodeNotFound, "the subscription has no such batch in this lane")
+}
+
+// Batch returns one batch with its events.
+func (e *Engine) Batch(ctx context.Context, no int, uid string, name uint64) (millrace.Batch, []millrace.BatchEvent, error) {
+	var shown millrace.Batch
+	var m manifest
+	err := e.lookSub(ctx, no, uid, func(l *lane, s *subscription, _ *group) (err error) {
+		b := s.named(name)
+		if b == nil {
+			return errNoBatch()
+		}
+		m = b.manifest()
+		if shown, err = l.show(b); err != nil {
+			return e.readFailed(err)
+		}
+		return nil
+	})
+	if err != nil {
+		return millrace.Batch{}, nil, err
+	}
+	events, err := e.lanes[no].readEvents(m, shown.Count)
+	if err != nil {
+		return millrace.Batch{}, nil, e.readFailed(err)
+	}
+	if events == nil { // it has gone meanwhile
+		return millrace.Batch{}, nil, errNoBatch()
+	}
+	return shown, events, nil
+}
+
+// RetryBatches makes batches ready at once.
+func (e *Engine) RetryBatches(ctx context.Context, no int, of millrace.BatchesOf) (done, left int, err error) {
+	err = e.onSub(ctx, no, of.Subscription, of.Now, func(l *lane, s *subscription, g *group, _ int64) error {
+		for _, b := range s.choose(&of) {
+			if b.state == batchDead {
+				b.attempts = 0
+			}
+			l.makeReady(g, b)
+			done++
+		}
+		left = s.deadBatches
+		return nil
+	})
+	return done, left, err
+}
+
+// choose is the batches that wait and are meant, by name.
+func (s *subscription) choose(of *millrace.BatchesOf) (list []*batch) {
+	names := slices.Compact(slices.Sorted(slices.Values(of.Names)))
+	if !of.Dead {
+		for _, name := range names {
+			if b := s.named(name); b != nil && (b.state == batchEarly || b.state == batchDead) {
+				list = append(list, b)
+			}
+		}
+		return list
+	}
+	for _, b := range s.batches {
+		_, named := slices.BinarySearch(names, b.name())
+		switch b.state {
+		case batchEarly:
+			if named {
+				list = append(list, b)
+			}
+		case batchDead:
+			if named || len(list) < of.Max {
+				list = append(list, b)
+			}
+		}
+	}
+	return list
+}
+
+// DropBatch removes a batch that is not being sent.
+func (e *Engine) DropBatch(ctx context.Context, no int, uid string, name uint64) error {
+	return e.lookSub(ctx, no, uid, func(l *lane, s *subscription, g *group) error {
+		switch b := s.named(name); {
+		case b == nil:
+			return errNoBatch()
+		case b.state == batchPending:
+			return millrace.Errorf(millrace.CodePending, "the batch is being sent; try again when it is not")
+		default:
+			l.dropBatch(g, b)
+		}
+		return nil
+	})
+}
+
+// DropOldest removes the batches of all subscriptions that have the lowest names.
+func (e *Engine) DropOldest(ctx context.Context, no int, most int) ([]millrace.DroppedBatch, error) {
+	l, err := e.enter(ctx, no)
+	if err != nil {
+		return nil, err
+	}
+	defer e.leave()
+	var list []millrace.DroppedBatch
+	err = l.do(ctx, func(g *group) error {
+		for _, b := range l.oldest(most) {
+			list = append(list, millrace.DroppedBatch{Subscription: b.sub().uid.String(), Name: b.name(), Count: b.count})
+			l.dropBatch(g, b)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// oldest is up to most batches that are not pending, by name, then by uid. It
+// goes through all subscriptions side by side.
+func (l *lane) oldest(most int) (list []*batch) {
+	var next agenda // by name, as if that were a time
+	advance := func(d *due, from int) {
+		for i, b := range d.sub.batches[from:] {
+			if b.state != batchGone && b.state != batchPending {
+				d.at, d.seq = int64(b.name()), uint64(from+i)
+				next.push(d)
+				return
+			}
+		}
+	}
+	for _, s := range l.subs {
+		advance(&due{sub: s}, 0)
+	}
+	for len(list) < most && next.first() != nil {
+		d := next.first()
+		list = append(list, d.sub.batches[d.seq])
+		next.remove(d)
+		advance(d, int(d.seq)+1)
+	}
+	return list
+}

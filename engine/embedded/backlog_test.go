@@ -3,7 +3,7 @@ package embedded_test
 import (
 	"context"
 	"fmt"
-	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -60,33 +60,6 @@ func (b *backlog) turn(t testing.TB) {
 	}
 }
 
-// BenchmarkLeaseFromABacklog leases and acks in hundreds while as many wait, whose
-// bodies are on disk; what was taken is published again, so beyond the first
-// round bodies come from memory: run it with few operations.
-func BenchmarkLeaseFromABacklog(b *testing.B) {
-	sizes := []int{10_000, 1_000_000}
-	if os.Getenv("MILLRACE_LONG") != "" {
-		sizes = append(sizes, 10_000_000)
-	}
-	for _, ordered := range []bool{false, true} {
-		for _, waiting := range sizes {
-			b.Run(fmt.Sprintf("ordered=%t/waiting=%d", ordered, waiting), func(b *testing.B) {
-				store := newBacklog(b, waiting, ordered)
-				m := startMeter(b)
-				for range b.N {
-					store.turn(b)
-					b.StopTimer()
-					before := cpuTime(b)
-					store.publish(b, 100)
-					m.before += cpuTime(b) - before
-					b.StartTimer()
-				}
-				m.report(b, 100*b.N)
-			})
-		}
-	}
-}
-
 // The bound is loose: the processor's time has the engine's background work in it.
 func TestALeaseCostsTheSameHoweverManyWait(t *testing.T) {
 	const turns, times = 25, 3
@@ -109,4 +82,14 @@ func TestALeaseCostsTheSameHoweverManyWait(t *testing.T) {
 			}
 		})
 	}
+}
+
+// cpuTime is how long this process has computed.
+func cpuTime(t testing.TB) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

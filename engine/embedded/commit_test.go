@@ -49,10 +49,14 @@ func benchDigest(i int) millrace.Digest {
 
 // leaseAndAck leases and acks up to n messages and returns how many.
 func leaseAndAck(t testing.TB, e *embedded.Engine, token uint64, n int) int {
+	return leaseAndAckFrom(t, e, benchQueue, token, n)
+}
+
+func leaseAndAckFrom(t testing.TB, e *embedded.Engine, queue string, token uint64, n int) int {
 	var tok millrace.Token
 	binary.BigEndian.PutUint64(tok[:], token)
 	got, err := e.Lease(context.Background(), 0, millrace.Lease{
-		Queue: benchQueue, Max: n, MaxBytes: millrace.MaxLeaseBytes, For: time.Minute, Token: tok,
+		Queue: queue, Max: n, MaxBytes: millrace.MaxLeaseBytes, For: time.Minute, Token: tok,
 	})
 	if err != nil {
 		t.Error(err)
@@ -62,7 +66,7 @@ func leaseAndAck(t testing.TB, e *embedded.Engine, token uint64, n int) int {
 	for i, m := range got.Messages {
 		items[i] = millrace.SettleItem{Name: m.Name, Token: tok}
 	}
-	done, err := e.Settle(context.Background(), 0, millrace.Settle{Queue: benchQueue, Verb: millrace.Ack, Items: items})
+	done, err := e.Settle(context.Background(), 0, millrace.Settle{Queue: queue, Verb: millrace.Ack, Items: items})
 	if err != nil || len(done.Lost) > 0 {
 		t.Error(err, len(done.Lost))
 		return 0

@@ -24,10 +24,7 @@ func (r *lineReader) chain(l *lane, q *queue, f *facet, p place, most int) ([]en
 	}
 	var list []entry
 	r.key = placeKey(r.key[:0], l.no, q.uid, f.tenant, p)
-	for valid := r.iter.SeekGE(r.key); valid && len(list) < most; valid = r.iter.Next() {
-		if string(r.iter.Key()) != string(r.key) {
-			break
-		}
+	for valid := r.iter.SeekGE(r.key); valid && string(r.iter.Key()) == string(r.key); valid = r.iter.Next() {
 		e, err := linedAt(r.iter)
 		if err != nil {
 			return nil, err
@@ -35,7 +32,9 @@ func (r *lineReader) chain(l *lane, q *queue, f *facet, p place, most int) ([]en
 		if e.key != p.key {
 			break
 		}
-		list = append(list, e.entry)
+		if list = append(list, e.entry); len(list) >= most {
+			break
+		}
 		r.key = placeKey(r.key[:0], l.no, q.uid, f.tenant, place{key: p.key, pos: chainedAfter(e.seq, 0)})
 	}
 	if err := r.iter.Error(); err != nil {

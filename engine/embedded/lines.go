@@ -17,6 +17,7 @@ type lines struct {
 const (
 	aheadLeast, aheadEach = 4, 32   // messages that are kept ahead of one line
 	aheadMost             = 1 << 18 // messages that are kept ahead in one queue
+	aheadLines            = 16      // lines of a tenant up to which more than the next message is read
 )
 
 // line is one key with anything waiting, leased or delayed.
@@ -114,6 +115,16 @@ func (s *lines) foresee(q *queue, key uint64, behind int, e entry) bool {
 
 // horizon is how much of a chain is kept: the less the more lines there are.
 func (s *lines) horizon() int { return min(aheadEach, max(aheadLeast, aheadMost/len(s.keys))) }
+
+// besides is how many messages are read of a line that is on disk. Those of few
+// lines lie beside each other; among many they do not, and an iterator that only
+// seeks onward is cheaper.
+func (s *lines) besides(n line) int {
+	if len(s.keys) > aheadLines {
+		return 1
+	}
+	return min(int(n.behind), s.horizon()+1)
+}
 
 // next takes what comes next in a chain, if it is kept.
 func (s *lines) next(q *queue, key uint64) (e entry, ok bool) {
@@ -307,7 +318,7 @@ func (l *lane) nextOf(q *queue, f *facet, key uint64, n line, r *lineReader) (wa
 	if x.entry, known = s.next(q, key); known {
 		return x, nil
 	}
-	list, err := r.chain(l, q, f, x.place, min(int(n.behind), s.horizon()+1))
+	list, err := r.chain(l, q, f, x.place, s.besides(n))
 	if err != nil {
 		return x, err
 	}

@@ -1,8 +1,6 @@
 package redis
 
 import (
-	"encoding/binary"
-	"math"
 	"strconv"
 	"time"
 
@@ -11,11 +9,16 @@ import (
 	"github.com/millrace-dev/millrace"
 )
 
-// What stands before an event's bytes: prev and recorded, as doubles; of an injected
-// event, whose prev is stored as -prev-1, also its seq.
+// How a body is stored, told by its first byte. Most events follow no other of their key
+// and were stamped in the millisecond that their seq tells: they are stored as they
+// came to the script, for whatever it builds anew costs it as much as the rest.
 const (
-	bodyPrefix     = 16
-	injectedPrefix = 24
+	plainBody    = 0 // the event
+	stampedBody  = 1 // prev and recorded, as doubles; what a plain body is
+	injectedBody = 2 // prev, recorded and seq, as doubles; the event
+
+	stampedPrefix  = 1 + 16 + 1
+	injectedPrefix = 1 + 24
 )
 
 // body is a stored event with its stamps.
@@ -25,22 +28,33 @@ type body struct {
 	event           []byte
 }
 
-func readBody(name, text string) (body, error) {
+// storedBody is an event as a script takes it.
+func storedBody(event []byte) string {
+	b := make([]byte, 1+len(event))
+	b[0] = plainBody
+	copy(b[1:], event)
+	return rueidis.BinaryString(b)
+}
+
+func (e *Engine) readBody(name, text string) (body, error) {
 	n, err := strconv.ParseUint(name, 10, 64)
-	if err != nil || len(text) < bodyPrefix {
+	if err != nil || text == "" {
 		return body{}, millrace.Errorf(millrace.CodeInternal, "the store holds a message that cannot be read")
 	}
-	prev := math.Float64frombits(binary.LittleEndian.Uint64([]byte(text[:8])))
-	b := body{name: n, seq: n, prev: uint64(max(prev, 0)), recordedAt: moment(int64(number(text[8:bodyPrefix])))}
-	if prev >= 0 {
-		b.event = []byte(text[bodyPrefix:])
-		return b, nil
+	b := body{name: n, seq: n}
+	switch {
+	case text[0] == plainBody:
+		b.recordedAt = moment(int64(n/uint64(len(e.own))/millrace.SeqPerMilli) + millrace.SeqEpoch)
+		b.event = []byte(text[1:])
+	case text[0] == stampedBody && len(text) >= stampedPrefix:
+		b.prev, b.recordedAt = number(text[1:9]), moment(int64(number(text[9:17])))
+		b.event = []byte(text[stampedPrefix:])
+	case text[0] == injectedBody && len(text) >= injectedPrefix:
+		b.prev, b.recordedAt, b.seq = number(text[1:9]), moment(int64(number(text[9:17]))), number(text[17:25])
+		b.event = []byte(text[injectedPrefix:])
+	default:
+		return body{}, millrace.Errorf(millrace.CodeInternal, "the store holds a body that cannot be read")
 	}
-	if len(text) < injectedPrefix {
-		return body{}, millrace.Errorf(millrace.CodeInternal, "the store holds an injected message that cannot be read")
-	}
-	b.prev, b.seq = uint64(-prev-1), number(text[bodyPrefix:injectedPrefix])
-	b.event = []byte(text[injectedPrefix:])
 	return b, nil
 }
 

@@ -30,7 +30,7 @@ func (e *Engine) Check(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c := &checker{dump: d, lanes: len(e.own), holders: map[string]int64{}, due: map[string]float64{}}
+		c := &checker{dump: d, lanes: len(e.own), holders: map[string]int64{}, due: map[string]float64{}, state: readNumbers(d.hashes[""]["state"], 12)}
 		c.lane()
 		for _, f := range c.faults {
 			faults = append(faults, fmt.Sprintf("lane %d: %s", lane, f))
@@ -46,6 +46,7 @@ func (e *Engine) Check(ctx context.Context) error {
 type checker struct {
 	*dump
 	lanes   int
+	state   []int64 // the lane's numbers, as the scripts pack them
 	faults  []string
 	holders map[string]int64   // by seq, as the queues name it
 	due     map[string]float64 // as leases and delays ask for it
@@ -81,8 +82,8 @@ func (c *checker) lane() {
 // a queue must belong to one of them.
 func (c *checker) queues() (known, trash []string) {
 	trash = c.lists[trashKey]
-	if int64(len(trash)) != c.count("", "gone") {
-		c.wrong("gone says %d, the trash holds %d", c.count("", "gone"), len(trash))
+	if gone := c.state[2]; int64(len(trash)) != gone {
+		c.wrong("gone says %d, the trash holds %d", gone, len(trash))
 	}
 	for name, fields := range c.hashes {
 		if uid, ok := strings.CutPrefix(name, queueKey); ok && !strings.Contains(uid, ":") && fields["version"] != "" {
@@ -123,9 +124,7 @@ func (c *checker) allNames() map[string]bool {
 // leftovers counts what a removed queue still holds.
 func (c *checker) leftovers(uid string) {
 	name := queueKey + uid
-	for message := range c.hashes[name+leasedKey] {
-		c.holders[message]++
-	}
+	c.leftoverFields(name)
 	for key, names := range c.lists {
 		if strings.HasPrefix(key, name+facetKey) || strings.HasPrefix(key, name+behindKey) {
 			for _, message := range names {
@@ -141,6 +140,30 @@ func (c *checker) leftovers(uid string) {
 			case strings.HasPrefix(key, name+backKey), strings.HasPrefix(key, name+lateKey), strings.HasPrefix(key, name+lostKey):
 				c.holders[message]++
 			}
+		}
+	}
+}
+
+// leftoverFields counts the messages that a removed queue's hashes name: what is leased,
+// at a tenant's hand, or behind the head of a key.
+func (c *checker) leftoverFields(name string) {
+	for message := range c.hashes[name+leasedKey] {
+		if message != "" {
+			c.holders[message]++
+		}
+	}
+	for tenant, hand := range c.hashes[name+handKey] {
+		names := strings.TrimSuffix(hand[strings.IndexAny(hand, "@.")+1:], "+")
+		if tenant == "" {
+			names = ""
+		}
+		for message := range strings.FieldsSeq(names) {
+			c.holders[message]++
+		}
+	}
+	for _, line := range c.hashes[name+headKey] {
+		for _, message := range strings.Fields(strings.TrimSuffix(line, "+"))[1:] {
+			c.holders[message]++
 		}
 	}
 }
@@ -172,8 +195,8 @@ func (c *checker) checkHeld() {
 		}
 		c.due[entry] = at
 	}
-	if n := len(c.hashes[longKey]); n != len(c.scores[longsKey]) || int64(n) != c.count("", "longs") {
-		c.wrong("%d ids are remembered for longer, %d have a time, counted as %d", n, len(c.scores[longsKey]), c.count("", "longs"))
+	if n := len(c.hashes[longKey]); n != len(c.scores[longsKey]) || int64(n) != c.state[11] {
+		c.wrong("%d ids are remembered for longer, %d have a time, counted as %d", n, len(c.scores[longsKey]), c.state[11])
 	}
 }
 

@@ -18,6 +18,8 @@ type queueChecker struct {
 	ordered   bool
 	limit     int64
 	few       few
+	counts    []int64                     // waiting, came back, wanted, acked, spent, newest minute, unsettled of it
+	hands     map[string]hand             // of tenants
 	state     map[string]string           // of each message
 	minutes   map[string]int64            // unsettled messages by minute
 	tenants   map[string]map[string]int64 // messages of each tenant by state
@@ -57,7 +59,7 @@ func readFew(s string) (f few, ok bool) {
 func newQueueChecker(c *checker, uid string) *queueChecker {
 	q := &queueChecker{
 		checker: c, uid: uid, name: queueKey + uid, state: map[string]string{}, minutes: map[string]int64{},
-		tenants: map[string]map[string]int64{}, leasable: map[string]bool{},
+		tenants: map[string]map[string]int64{}, leasable: map[string]bool{}, hands: map[string]hand{},
 	}
 	if conf := strings.Fields(c.hashes[q.name]["conf"]); len(conf) == 8 {
 		q.ordered = conf[2] == "1"
@@ -68,6 +70,8 @@ func newQueueChecker(c *checker, uid string) *queueChecker {
 		q.bad("what few queues have cannot be read")
 	}
 	q.few = few
+	q.counts = readNumbers(c.hashes[q.name]["counts"], 7)
+	q.readHands()
 	return q
 }
 
@@ -93,6 +97,11 @@ func (q *queueChecker) check() {
 
 // ages: the unsettled messages are counted by minute.
 func (q *queueChecker) ages() {
+	newest, young := strconv.FormatInt(q.counts[5], 10), q.counts[6]
+	if young != q.minutes[newest] {
+		q.bad("%d are of the newest minute, counted as %d", q.minutes[newest], young)
+	}
+	delete(q.minutes, newest)
 	if !maps.Equal(q.minutes, q.numbers(ageKey)) {
 		q.bad("ages are %v, counted as %v", q.minutes, q.numbers(ageKey))
 	}
@@ -128,13 +137,8 @@ func (q *queueChecker) put(name, tenant, state string) {
 
 // facets: what waits, and how much of it came back.
 func (q *queueChecker) facets() {
-	ready, back := int64(0), int64(0)
+	ready, back := q.fresh()+q.behindHeads(), int64(0)
 	for key, names := range q.lists {
-		if tenant, ok := strings.CutPrefix(key, q.name+facetKey); ok {
-			ready += int64(len(names))
-			q.leasable[tenant] = true
-			q.facet(tenant, names)
-		}
 		if who, ok := strings.CutPrefix(key, q.name+behindKey); ok {
 			ready += int64(len(names))
 			tenant, _ := splitWho(who)
@@ -161,9 +165,34 @@ func (q *queueChecker) facets() {
 			}
 		}
 	}
-	if q.count(q.name, "ready") != ready+back || q.count(q.name, "back") != back {
-		q.bad("%d wait, %d of them came back; counted as %d and %d", ready+back, back, q.count(q.name, "ready"), q.count(q.name, "back"))
+	if q.counts[0] != ready+back || q.counts[1] != back {
+		q.bad("%d wait, %d of them came back; counted as %d and %d", ready+back, back, q.counts[0], q.counts[1])
 	}
+}
+
+// fresh: what never was leased is at hand, and in a list if there is more. Returns how many.
+func (q *queueChecker) fresh() int64 {
+	names := map[string][]string{}
+	for tenant, h := range q.hands {
+		names[tenant] = h.names
+		if list := q.lists[q.name+facetKey+tenant]; h.inside && h.more != (len(list) > 0) {
+			q.bad("tenant %s: the hand says there is more: %t, in the list are %d", tenant, h.more, len(list))
+		}
+	}
+	for key, list := range q.lists {
+		if tenant, ok := strings.CutPrefix(key, q.name+facetKey); ok {
+			names[tenant] = append(names[tenant], list...)
+		}
+	}
+	total := 0
+	for tenant, list := range names {
+		total += len(list)
+		if len(list) > 0 {
+			q.leasable[tenant] = true
+			q.facet(tenant, list)
+		}
+	}
+	return int64(total)
 }
 
 // facet: the oldest first, and what came back is older still.
@@ -187,6 +216,9 @@ func (q *queueChecker) facet(tenant string, names []string) {
 func (q *queueChecker) leases() {
 	left := map[string]int64{}
 	for name, record := range q.hashes[q.name+leasedKey] {
+		if name == "" { // it keeps Redis from packing the hash
+			continue
+		}
 		if len(record) < 28 {
 			q.bad("the lease of %s cannot be read", name)
 			continue

@@ -8,13 +8,49 @@ import (
 	"strings"
 )
 
-// ring: the list and the set name the same tenants, each once. Who has something
+// hand is a tenant's: how many of its messages are leased, whether it is in the ring, the
+// names it gives next, and whether its facet holds more.
+type hand struct {
+	leased       int64
+	inside, more bool
+	names        []string
+}
+
+// readHands: whoever has one has something leased or is in the ring, and only there names.
+func (q *queueChecker) readHands() {
+	for tenant, s := range q.hashes[q.name+handKey] {
+		if tenant == "" { // it keeps Redis from packing the hash
+			continue
+		}
+		at := strings.IndexAny(s, "@.")
+		leased, err := strconv.ParseInt(s[:max(at, 0)], 10, 64)
+		if err != nil {
+			q.bad("the hand of %s cannot be read", tenant)
+			continue
+		}
+		names, more := strings.CutSuffix(s[at+1:], "+")
+		h := hand{leased: leased, inside: s[at] == '@', more: more, names: strings.Fields(names)}
+		if leased < 0 || !h.inside && (leased == 0 || more || names != "") || q.ordered && (more || names != "") {
+			q.bad("the hand of %s is wrong: %s", tenant, s)
+		}
+		q.hands[tenant] = h
+	}
+}
+
+// ring: the list and the hands name the same tenants, each once. Who has something
 // leasable is there or parked, and parked is only who may not be there; who is there and
 // has nothing leasable is hollow.
 func (q *queueChecker) ring() {
-	ring, in := slices.Sorted(slices.Values(q.lists[q.name+ringKey])), slices.Sorted(slices.Values(q.sets[q.name+inKey]))
+	var in []string
+	for tenant, h := range q.hands {
+		if h.inside {
+			in = append(in, tenant)
+		}
+	}
+	slices.Sort(in)
+	ring := slices.Sorted(slices.Values(q.lists[q.name+ringKey]))
 	if !slices.Equal(ring, in) {
-		q.bad("the ring holds %v, the set %v", ring, in)
+		q.bad("the ring holds %v, the hands %v", ring, in)
 	}
 	if len(slices.Compact(slices.Clone(ring))) != len(ring) {
 		q.bad("a tenant is in the ring twice: %v", ring)
@@ -54,7 +90,7 @@ func (q *queueChecker) ringCounts(parked, hollow int) {
 		q.bad("the turn of %s goes on, but it is not the head", f.turn)
 	}
 	paused := strings.Fields(q.hashes[q.name]["conf"] + " 0 0 0 0")[3] == "1"
-	if len(ring) > 0 && q.hashes[q.name]["wanted"] == "1" && !paused {
+	if len(ring) > 0 && q.counts[2] == 1 && !paused {
 		q.bad("wanted, though there is something")
 	}
 }
@@ -92,8 +128,12 @@ func (q *queueChecker) tenantsHold() {
 	if want, have := slices.Sorted(maps.Keys(held)), slices.Sorted(maps.Keys(q.scores[q.name+tenantsKey])); !slices.Equal(want, have) {
 		q.bad("%v hold something, listed are %v", want, have)
 	}
-	counted := q.numbers(flightKey)
-	delete(counted, "") // it keeps Redis from packing the hash
+	counted := map[string]int64{}
+	for tenant, h := range q.hands {
+		if h.leased > 0 {
+			counted[tenant] = h.leased
+		}
+	}
 	if !maps.Equal(flight, counted) {
 		q.bad("leased by tenant %v, counted as %v", flight, counted)
 	}
@@ -106,7 +146,8 @@ func (q *queueChecker) tenantsHold() {
 // whoever is behind it has a key with a head.
 func (q *queueChecker) keys() {
 	places := q.heads()
-	for who, name := range q.hashes[q.name+headKey] {
+	for who, line := range q.hashes[q.name+headKey] {
+		name, _, _ := strings.Cut(strings.TrimSuffix(line, "+"), " ")
 		if got := places[who]; len(got) != 1 || got[0] != name {
 			q.bad("key %q has the head %s, but %v are ready, leased or delayed", who, name, got)
 		}
@@ -116,13 +157,8 @@ func (q *queueChecker) keys() {
 		q.bad("key %q has a message and no head", who)
 	}
 	for key := range q.lists {
-		who, ok := strings.CutPrefix(key, q.name+behindKey)
-		if !ok {
-			continue
-		}
-		tenant, _ := splitWho(who)
-		if q.hashes[q.name+headKey][who] == "" || !slices.Contains(q.sets[q.name+linesKey+tenant], who) {
-			q.bad("somebody waits behind no head of %q, or is not listed", who)
+		if who, ok := strings.CutPrefix(key, q.name+behindKey); ok && !strings.HasSuffix(q.hashes[q.name+headKey][who], "+") {
+			q.bad("somebody waits behind no head of %q, or it does not tell", who)
 		}
 	}
 	for key, keys := range q.sets {
@@ -132,6 +168,26 @@ func (q *queueChecker) keys() {
 			}
 		}
 	}
+}
+
+// behindHeads: who is behind a head is told by it, and in a list if there are more; such
+// keys are listed. Returns how many are not in lists.
+func (q *queueChecker) behindHeads() int64 {
+	count := 0
+	for who, line := range q.hashes[q.name+headKey] {
+		tenant, _ := splitWho(who)
+		names, more := strings.CutSuffix(line, "+")
+		behind := strings.Fields(names)[1:]
+		for _, name := range behind {
+			q.put(name, tenant, "waiting")
+		}
+		count += len(behind)
+		list := q.lists[q.name+behindKey+who]
+		if more != (len(list) > 0) || (more || len(behind) > 0) && !slices.Contains(q.sets[q.name+linesKey+tenant], who) {
+			q.bad("behind the head of %q are %d, more: %t, in the list %d, or it is not listed", who, len(behind), more, len(list))
+		}
+	}
+	return int64(count)
 }
 
 // heads are the messages of each key that are ready, leased or delayed.
@@ -154,7 +210,7 @@ func (q *queueChecker) heads() map[string][]string {
 		}
 	}
 	for name, record := range q.hashes[q.name+leasedKey] {
-		if len(record) >= 28 {
+		if name != "" && len(record) >= 28 {
 			add(record[28:], name)
 		}
 	}

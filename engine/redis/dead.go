@@ -19,7 +19,7 @@ func (e *Engine) Peek(ctx context.Context, lane int, p millrace.Peek) ([]millrac
 	}
 	var messages []millrace.QueuedMessage
 	for ; len(reply) >= 4; reply = reply[4:] {
-		m, err := queued(reply[0], reply[3])
+		m, err := e.queued(reply[0], reply[3])
 		if err != nil {
 			return nil, err
 		}
@@ -41,7 +41,7 @@ func (e *Engine) Dead(ctx context.Context, lane int, p millrace.DeadPage) ([]mil
 	}
 	var messages []millrace.QueuedMessage
 	for ; len(reply) >= 3; reply = reply[3:] {
-		m, err := queued(reply[0], reply[2])
+		m, err := e.queued(reply[0], reply[2])
 		if err != nil {
 			return nil, err
 		}
@@ -53,8 +53,8 @@ func (e *Engine) Dead(ctx context.Context, lane int, p millrace.DeadPage) ([]mil
 	return messages, nil
 }
 
-func queued(name, text rueidis.RedisMessage) (millrace.QueuedMessage, error) {
-	b, err := readBody(textOf(name), textOf(text))
+func (e *Engine) queued(name, text rueidis.RedisMessage) (millrace.QueuedMessage, error) {
+	b, err := e.readBody(textOf(name), textOf(text))
 	return millrace.QueuedMessage{Name: b.name, Seq: b.seq, Prev: b.prev, RecordedAt: b.recordedAt, Body: b.event}, err
 }
 

@@ -2,6 +2,8 @@ package redis
 
 import (
 	"context"
+	"encoding/binary"
+	"math"
 	"strconv"
 	"strings"
 
@@ -116,11 +118,11 @@ func queueKind(rest string) keyKind {
 	switch rest {
 	case ringKey:
 		return listKind
-	case inKey, hollowKey:
+	case hollowKey:
 		return setKind
 	case deadKey, agesKey, parkedKey, tenantsKey:
 		return scoreKind
-	case leasedKey, groupKey, leftKey, delayedKey, triesKey, whyKey, ageKey, tenantKey, flightKey, waitingKey, headKey, whoseKey:
+	case leasedKey, groupKey, leftKey, delayedKey, triesKey, whyKey, ageKey, tenantKey, handKey, waitingKey, headKey, whoseKey:
 		return hashKind
 	}
 	for prefix, kind := range map[string]keyKind{
@@ -177,6 +179,17 @@ func (d *dump) take(name string, r rueidis.RedisResult) (err error) {
 		d.other = append(d.other, name)
 	}
 	return err
+}
+
+// readNumbers reads doubles that a script packed; zeros if there are none.
+func readNumbers(packed string, count int) []int64 {
+	numbers := make([]int64, count)
+	for i := range numbers {
+		if len(packed) >= 8*(i+1) {
+			numbers[i] = int64(math.Float64frombits(binary.LittleEndian.Uint64([]byte(packed[8*i:]))))
+		}
+	}
+	return numbers
 }
 
 // count is a number in a hash; 0 if it is not there.

@@ -61,12 +61,11 @@ const (
 // The keys of a queue, after its own.
 const (
 	ringKey    = ":ring"    // list: tenants in the order of their turns
-	inKey      = ":in"      // set: the same tenants
+	handKey    = ":hand"    // hash: tenant → how many are leased, whether it is in the ring, the names it gives next
 	parkedKey  = ":parked"  // sorted set: tenants with something leasable that may not be in the ring
 	hollowKey  = ":hollow"  // set: tenants in the ring with nothing leasable
 	tenantsKey = ":tenants" // sorted set: tenants that hold anything or have settings, by name
 	tenantKey  = ":tenant"  // hash: tenant → its own weight and limit
-	flightKey  = ":flight"  // hash: tenant → messages leased
 	waitingKey = ":waiting" // hash, ordered: tenant → messages waiting
 	headKey    = ":head"    // hash, ordered: tenant, NUL, key → its first message that is not settled
 	headsKey   = ":heads:"  // sorted set, ordered: = and key, or a name, by the name of the head; the tenant follows

@@ -75,8 +75,8 @@ func TestTwoNamesNeverShareAKey(t *testing.T) {
 	kinds := []string{
 		"own", "never", "channel", "queue", facetKey, backKey,
 		bodyKey, holdersKey, dueKey, topicsKey, trashKey, removedKey, dedupeKey + "0", dedupeKey + "1", lastKey + "0", lastKey + "1",
-		"q" + ringKey, "q" + inKey, "q" + leasedKey, "q" + groupKey, "q" + leftKey, "q" + delayedKey, "q" + triesKey, "q" + deadKey, "q" + whyKey, "q" + ageKey, "q" + agesKey,
-		heldKey, longKey, longsKey, "q" + parkedKey, "q" + hollowKey, "q" + tenantsKey, "q" + tenantKey, "q" + flightKey, "q" + waitingKey, "q" + headKey, "q" + whoseKey,
+		"q" + ringKey, "q" + handKey, "q" + leasedKey, "q" + groupKey, "q" + leftKey, "q" + delayedKey, "q" + triesKey, "q" + deadKey, "q" + whyKey, "q" + ageKey, "q" + agesKey,
+		heldKey, longKey, longsKey, "q" + parkedKey, "q" + hollowKey, "q" + tenantsKey, "q" + tenantKey, "q" + waitingKey, "q" + headKey, "q" + whoseKey,
 		headsKey, behindKey, linesKey, lateKey, lostKey, byKey, aliasKey,
 	}
 	words := []string{"ring", "in", "facet", "back", "q", "body", "due", "0", "1", "a", "ab", "key0", "hint", "leased"}

@@ -83,10 +83,11 @@ func (e *Engine) commit(ctx context.Context, lane int, batch []*commitRequest) {
 
 // deal turns a reply into outcomes.
 func (e *Engine) deal(lane int, batch []*commitRequest, reply []rueidis.RedisMessage) {
-	recorded, due, answers := moment(intOf(reply[0])), next(intOf(reply[2])), listOf(reply[3])
+	recorded, due, refusals := moment(intOf(reply[0])), next(intOf(reply[2])), listOf(reply[3])
 	d := dealer{n: uint64(intOf(reply[1])), lanes: uint64(len(e.own)), lane: uint64(lane), odd: listOf(reply[4])}
 	for i, r := range batch {
-		if r.err = refused(answers[i]); r.err != nil {
+		if len(refusals) > 0 && intOf(refusals[0]) == int64(i+1) {
+			r.err, refusals = refused(refusals[1]), refusals[2:]
 			d.event += int64(len(r.ask.Events))
 			continue
 		}
@@ -110,16 +111,12 @@ func dropped(list []rueidis.RedisMessage) []millrace.Exit {
 	return out
 }
 
-// refused reads the answer to one request: -1, the version that the lane knows, or
-// the queue that is full.
+// refused reads why a request is: the version that the lane knows, or the queue that is full.
 func refused(answer rueidis.RedisMessage) error {
 	if !answer.IsInt64() {
 		return &millrace.Error{Code: millrace.CodeFull, Detail: "a tenant has as many messages waiting in the queue as it may", Sink: textOf(answer)}
 	}
-	if version := intOf(answer); version >= 0 {
-		return &millrace.Error{Code: millrace.CodeStale, Detail: "the lane knows another registry", CurrentVersion: uint64(version)}
-	}
-	return nil
+	return &millrace.Error{Code: millrace.CodeStale, Detail: "the lane knows another registry", CurrentVersion: uint64(intOf(answer))}
 }
 
 // dealer hands out the stamps of a call. Events that are neither refused nor

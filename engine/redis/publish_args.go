@@ -1,8 +1,11 @@
 package redis
 
 import (
+	"bytes"
 	"encoding/binary"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/redis/rueidis"
 
@@ -22,7 +25,13 @@ type commitArgs struct {
 	nRequests, nEvents, nDigests uint32
 	scratch                      []byte
 	used                         map[uint32]bool
+	head                         []byte // of the request at hand: events, digests, queues
+	last                         int    // where the last request that was told begins
+	version                      uint64 // of it
 }
+
+// requestHead is what stands before a request's head: its version, and how many are alike.
+const requestHead = 8 + 4
 
 // table numbers names from 1 in the order they come.
 type table struct {
@@ -60,18 +69,31 @@ func (t *table) text(s string) uint32 {
 
 func (t *table) count() uint32 { return uint32(len(t.names)) }
 
+// request adds one. Those that are alike, one after the other, are told once.
 func (p *commitArgs) request(c *millrace.Commit) {
 	clear(p.used)
+	digests := p.nDigests
 	for i := range c.Events {
 		p.event(&c.Events[i])
 	}
 	p.nRequests++
-	p.requests = binary.LittleEndian.AppendUint64(p.requests, math.Float64bits(float64(c.Version)))
-	p.requests = binary.LittleEndian.AppendUint32(p.requests, uint32(len(c.Events)))
-	p.requests = binary.LittleEndian.AppendUint32(p.requests, uint32(len(p.used)))
-	for q := range p.used {
-		p.requests = binary.LittleEndian.AppendUint32(p.requests, q)
+	head := p.head[:0]
+	for _, n := range [...]uint32{uint32(len(c.Events)), p.nDigests - digests, uint32(len(p.used))} {
+		head = binary.LittleEndian.AppendUint32(head, n)
 	}
+	for _, q := range slices.Sorted(maps.Keys(p.used)) {
+		head = binary.LittleEndian.AppendUint32(head, q)
+	}
+	p.head = head
+	if p.nRequests > 1 && p.version == c.Version && bytes.Equal(head, p.requests[p.last+requestHead:]) {
+		times := p.requests[p.last+8:]
+		binary.LittleEndian.PutUint32(times, binary.LittleEndian.Uint32(times)+1)
+		return
+	}
+	p.last, p.version = len(p.requests), c.Version
+	p.requests = binary.LittleEndian.AppendUint64(p.requests, math.Float64bits(float64(c.Version)))
+	p.requests = binary.LittleEndian.AppendUint32(p.requests, 1)
+	p.requests = append(p.requests, head...)
 }
 
 func (p *commitArgs) event(ev *millrace.CommitEvent) {
@@ -93,7 +115,7 @@ func (p *commitArgs) event(ev *millrace.CommitEvent) {
 	p.extra(ev)
 	body := ""
 	if len(ev.Queues) > 0 || ev.Delay > 0 {
-		body = rueidis.BinaryString(ev.Body)
+		body = storedBody(ev.Body)
 	}
 	p.bodies = append(p.bodies, body)
 }

@@ -21,7 +21,7 @@ func (e *Engine) Lease(ctx context.Context, lane int, l millrace.Lease) (millrac
 	if err != nil {
 		return millrace.Leased{}, err
 	}
-	messages, err := leasedMessages(listOf(reply[4]))
+	messages, err := e.leasedMessages(listOf(reply[4]))
 	if err != nil {
 		return millrace.Leased{}, err
 	}
@@ -37,10 +37,10 @@ func (e *Engine) Lease(ctx context.Context, lane int, l millrace.Lease) (millrac
 }
 
 // leasedMessages reads name, tenant and body of each message.
-func leasedMessages(list []rueidis.RedisMessage) ([]millrace.LeasedMessage, error) {
+func (e *Engine) leasedMessages(list []rueidis.RedisMessage) ([]millrace.LeasedMessage, error) {
 	messages := make([]millrace.LeasedMessage, len(list)/3)
 	for i := range messages {
-		b, err := readBody(textOf(list[3*i]), textOf(list[3*i+2]))
+		b, err := e.readBody(textOf(list[3*i]), textOf(list[3*i+2]))
 		if err != nil {
 			return nil, err
 		}

@@ -70,7 +70,7 @@ func newScripts() *scripts {
 		laneStep:        compose("lane_step", allowOOM, leases),
 		laneSweep:       compose("lane_sweep", allowOOM, leases),
 		publish:         compose("publish_write", denyOOM, tenants+" publish_read publish_stamp"),
-		lease:           compose("queue_lease", allowOOM, leases+" lease_turns lease_plan"),
+		lease:           compose("queue_lease", allowOOM, leases+" lease_turns lease_single lease_plan"),
 		settle:          compose("queue_settle", allowOOM, leases),
 		extend:          compose("queue_extend", allowOOM, leases),
 		release:         compose("queue_release", allowOOM, leases),

@@ -266,8 +266,8 @@ func TestCheckNamesWhatIsBroken(t *testing.T) {
 	const q = lane + ":q:" + testQueue
 	for name, breakIt := range map[string]func(s *redistest.Server, leased string){
 		"a tenant twice in the ring":    func(s *redistest.Server, _ string) { s.Do("RPUSH", q+":ring", "acme") },
-		"a tenant not in the ring":      func(s *redistest.Server, _ string) { s.Do("DEL", q+":ring", q+":in") },
-		"a wrong count":                 func(s *redistest.Server, _ string) { s.Do("HINCRBY", q, "ready", "1") },
+		"a tenant not in the ring":      func(s *redistest.Server, _ string) { s.Do("DEL", q+":ring") },
+		"a wrong count":                 func(s *redistest.Server, _ string) { s.Do("HDEL", q, "counts") },
 		"a body without a holder":       func(s *redistest.Server, _ string) { s.Do("HSET", lane+":body", "77", "x") },
 		"a message without a body":      func(s *redistest.Server, leased string) { s.Do("HDEL", lane+":body", leased) },
 		"a lease that is never due":     func(s *redistest.Server, _ string) { s.Do("DEL", lane+":due") },
@@ -302,6 +302,33 @@ func TestCheckNamesWhatIsBroken(t *testing.T) {
 				t.Error("Check saw nothing")
 			}
 		})
+	}
+}
+
+// A body that somebody removed by hand takes its message along, and no other.
+func TestAMessageWithoutABodyDoesNotStopItsQueue(t *testing.T) {
+	const lane = "millrace:{712}"
+	s := redistest.Single(t)
+	e := withQueue(t, opened(t, s.URL(), millrace.EngineOptions{Lanes: 1}))
+	stamped, err := e.Publish(t.Context(), 0, commitOf("acme", "one", "two", "three"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Do("HDEL", lane+":body", strconv.FormatUint(stamped.Stamps[1].Seq, 10))
+	if shown, err := e.Peek(t.Context(), 0, millrace.Peek{Queue: testQueue, Limit: 10}); err != nil || len(shown) != 2 {
+		t.Errorf("shown %d: %v", len(shown), err)
+	}
+	token := millrace.Token{1}
+	l := millrace.Lease{Queue: testQueue, Max: 10, MaxBytes: 1 << 20, For: time.Minute, Token: token}
+	got, err := e.Lease(t.Context(), 0, l)
+	if err != nil || len(got.Messages) != 2 || string(got.Messages[1].Body) != "three" {
+		t.Fatalf("leased %+v: %v", got.Messages, err)
+	}
+	if err := e.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if stats, err := e.Stats(t.Context(), 0, testQueue); err != nil || stats.Dropped != 1 || stats.Leased != 2 {
+		t.Errorf("stats %+v: %v", stats, err)
 	}
 }
 

@@ -10,8 +10,8 @@ local names, reply = call('ZRANGEBYSCORE', key, '(' .. ARGV[5], '+inf', 'LIMIT',
 local why = gather('HMGET', q.key .. ':why', names)
 for i = 1, #names do
   local body = call('HGET', T .. ':body', names[i])
-  size = size + #body
+  size = size + (body and #body or 0)
   if size > bytes and i > 1 then break end
-  for _, v in ipairs({names[i], why[i], body}) do reply[#reply + 1] = v end
+  for _, v in ipairs(body and {names[i], why[i], body} or {}) do reply[#reply + 1] = v end
 end
 return reply

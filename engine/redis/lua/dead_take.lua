@@ -28,8 +28,8 @@ local function resurrect(name, who)
   local head = at ~= name and call('HGET', q.key .. ':head', who)
   if not head then return lineUp(q, name, who) end
   if not call('ZSCORE', q.key .. ':heads:' .. t, at) then return behind(q, who, name, true) end
-  behind(q, who, head, true)
-  call('HSET', q.key .. ':head', who, name)
+  call('HSET', q.key .. ':head', who, name .. ' ' .. head)
+  call('SADD', q.key .. ':lines:' .. t, who)
   ready(q, name, who)
 end
 

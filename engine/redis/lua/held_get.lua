@@ -6,4 +6,4 @@ local name = call('ZREVRANGE', T .. ':alias:' .. ARGV[3], 0, 0)[1]
 if not name then return 'not_held' end
 local record = call('HGET', T .. ':held', name)
 local due, _, _, at = struct.unpack('<dI2c0I2c0', record)
-return {name, str(due), string.sub(record, at)}
+return {name, str(due), string.sub(record, at + 1)}

@@ -2,8 +2,7 @@
 -- ARGV  3 version  4 count of queues  5 count of removed, then uid, version,
 --       max attempts, further settings of each queue, then the removed uids
 -- Returns the uids of the queues that were removed before.
-local m = lane('v')
-if not m then return 'lane_missing' end
+if not lane() then return 'lane_missing' end
 local version, queues, removed = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local past = {}
 
@@ -11,7 +10,7 @@ for i = 1, removed do
   local u = ARGV[5 + 4 * queues + i]
   if call('SADD', T .. ':removed', u) == 1 and call('HDEL', T .. ':q:' .. u, 'version') == 1 then
     call('RPUSH', T .. ':trash', u)
-    gone = gone + 1
+    L.gone = L.gone + 1
   end
 end
 
@@ -46,11 +45,14 @@ for i = 1, queues do
     if (tonumber(there[1]) or -1) <= v then
       if there[1] then conf = ordering(there[2], conf) end
       call('HSET', T .. ':q:' .. u, 'version', v, 'max', max, 'conf', conf)
-      -- A long value keeps Redis from packing the hash: a packed one is searched through.
-      if not there[1] then call('HSET', T .. ':q:' .. u .. ':flight', '', string.rep('.', 65)) end
+      if not there[1] then
+        -- A long value keeps Redis from packing a hash: a packed one is searched through.
+        for _, name in ipairs({':hand', ':leased'}) do call('HSET', T .. ':q:' .. u .. name, '', string.rep('.', 65)) end
+      end
       if there[1] and there[2] ~= conf then loosen(u) end
     end
   end
 end
-keep('v', math.max(version, tonumber(m[5]) or 0), 'gone', gone)
+L.version = math.max(version, L.version)
+keep()
 return past

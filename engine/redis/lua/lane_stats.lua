@@ -1,9 +1,4 @@
 -- Read the lane's counters.
 -- Returns version, published, duplicates, unrouted, dropped, clock offset in ms, held events.
-local m = lane('v', 'published', 'duplicates', 'unrouted', 'dropped')
-if not m then return 'lane_missing' end
-local reply = {}
-for i = 5, 9 do reply[#reply + 1] = tonumber(m[i]) or 0 end
-reply[#reply + 1] = off
-reply[#reply + 1] = call('HLEN', T .. ':held')
-return reply
+if not lane() then return 'lane_missing' end
+return {L.version, L.published, L.duplicates, L.unrouted, L.dropped, L.off, call('HLEN', T .. ':held')}

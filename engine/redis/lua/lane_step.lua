@@ -61,10 +61,10 @@ local function hand(entry, id)
   local record = call('HGET', T .. ':held', name)
   if not record then return call('ZREM', T .. ':due', entry) end
   local due, _, _, at = struct.unpack('<dI2c0I2c0', record)
-  size = size + #record - at + 1
+  size = size + #record - at
   if size > bytes and #events > 0 then return end
   call('ZADD', T .. ':due', now + 10000, entry)
-  events[#events + 1], events[#events + 2], events[#events + 3] = name, str(due), string.sub(record, at)
+  events[#events + 1], events[#events + 2], events[#events + 3] = name, str(due), string.sub(record, at + 1)
 end
 
 local function take(entry)

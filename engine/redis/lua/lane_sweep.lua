@@ -2,8 +2,7 @@
 -- of whom there was no message it stops too, and answers max, for there is more.
 -- ARGV  3 max
 -- Returns how many were freed.
-local m = lane('dropped')
-if not m then return 'lane_missing' end
+if not lane() then return 'lane_missing' end
 local max, freed, bare = tonumber(ARGV[3]), 0, 0
 
 local function room() return bare < 1000 and math.min(max - freed, 500) or 0 end
@@ -15,6 +14,7 @@ local function freeAll(names)
 end
 
 local function dropLeased(q)
+  call('HDEL', q.key .. ':leased', '')
   while room() > 0 do
     local names, groups = call('HRANDFIELD', q.key .. ':leased', room()), {}
     if #names == 0 then return end
@@ -58,8 +58,7 @@ local function dropLines(q, t)
   while room() > 0 do
     local who = call('SRANDMEMBER', q.key .. ':lines:' .. t)
     if not who then return end
-    freeAll(call('LPOP', q.key .. ':behind:' .. who, room()) or {})
-    if call('EXISTS', q.key .. ':behind:' .. who) == 0 then call('SREM', q.key .. ':lines:' .. t, who) end
+    freeAll(cutLine(q, who, room()))
   end
 end
 
@@ -68,7 +67,7 @@ local function dropFacet(q, t)
     if freeAll(popped(q.key .. ':back:' .. t)) == 0 then break end
   end
   while room() > 0 do
-    if freeAll(call('LPOP', q.key .. ':facet:' .. t, room()) or {}) == 0 then break end
+    if freeAll(pop(q, t, room())) == 0 then break end
   end
 end
 
@@ -97,13 +96,14 @@ while room() > 0 do
   dropTenants(q)
   if room() > 0 then
     local key = q.key
-    call('UNLINK', key, key .. ':tries', key .. ':age', key .. ':ages', key .. ':ring', key .. ':in', key .. ':hollow', key .. ':parked',
-      key .. ':flight', key .. ':waiting', key .. ':tenant', key .. ':head', key .. ':dead')
+    call('UNLINK', key, key .. ':tries', key .. ':age', key .. ':ages', key .. ':ring', key .. ':hollow', key .. ':parked',
+      key .. ':hand', key .. ':waiting', key .. ':tenant', key .. ':head', key .. ':dead')
     call('LPOP', T .. ':trash')
-    gone = gone - 1
+    L.gone = L.gone - 1
   elseif q.changed then
     save(q)
   end
 end
-keep('dropped', (tonumber(m[5]) or 0) + freed, 'gone', gone)
+L.dropped = L.dropped + freed
+keep()
 return bare < 1000 and freed or max

@@ -12,16 +12,17 @@ local function playTurns(q, max, most, see)
     local from = #line
     local some = call('LRANGE', q.key .. ':ring', from, from + max - 1)
     local own = q.special > 0 and gather('HMGET', q.key .. ':tenant', some) or {}
-    local flight = (q.special > 0 or q.limit > 0) and gather('HMGET', q.key .. ':flight', some) or {}
+    local hands = gather('HMGET', q.key .. ':hand', some)
     for i = 1, #some do
-      local f = {tenant = some[i], took = 0, back = 0, weight = 1, room = math.huge}
+      local f = {tenant = some[i], took = 0, back = 0, own = 0, gave = 0, weight = 1, room = math.huge}
+      f.leased, f.inside, f.names, f.more = read(hands[i])
       local limit = q.limit
       if own[i] then
         local weight, most = string.match(own[i], '^(%d+) (%-?%d+)$')
         f.weight = tonumber(weight)
         if tonumber(most) >= 0 then limit = tonumber(most) end
       end
-      if limit > 0 then f.room = limit - (tonumber(flight[i]) or 0) end
+      if limit > 0 then f.room = limit - f.leased end
       line[#line + 1] = f
     end
     whole = #some < max
@@ -74,19 +75,18 @@ end
 
 -- Write what the turns made of the ring.
 local function turnRing(q, p, see)
-  local ring, stay, left = q.key .. ':ring', {}, {}
-  if p.pops > 0 then call('LPOP', ring, p.pops) end
+  local stay = {}
+  if p.pops > 0 then call('LPOP', q.key .. ':ring', p.pops) end
   for i = p.round and p.head or #p.line + 1, #p.line do stay[#stay + 1] = p.line[i].tenant end
   for i = 1, #p.served do stay[#stay + 1] = p.served[i].tenant end
-  bulk('RPUSH', ring, stay)
+  bulk('RPUSH', q.key .. ':ring', stay)
   for i = 1, #p.leave do
     local f = p.leave[i]
-    left[i] = f.tenant
     if f.list == nil then see(f, 1) end
     if f.list[f.took + 1] then park(q, f.tenant) end
     fill(q, f.tenant)
+    f.inside = false
   end
-  bulk('SREM', q.key .. ':in', left)
   if q.turn ~= '' or p.credit > 0 then
     q.turn, q.credit, q.changed = p.credit > 0 and p.cut.tenant or '', p.credit, true
   end

@@ -7,8 +7,9 @@
 -- it is the quickest way, and Lua's own would cut digits off.
 local T = KEYS[1]
 local call, floor = redis.call, math.floor
-local now, off, gone -- the lane's time and clock offset; how many removed queues wait for the sweep
-local hints = {}     -- due entries that this script made
+local now        -- the lane's time
+local L = {}     -- the lane's numbers
+local hints = {} -- due entries that this script made
 
 local function str(x) return string.format('%d', x) end
 
@@ -32,25 +33,35 @@ local function gather(command, key, list)
   return all
 end
 
--- Read fields of the lane's record, from the fifth on, and set its time; nil if it is missing.
+-- The lane's numbers, in one field: its last time and clock offset; removed queues that
+-- wait for the sweep; the counter of seq; the registry's version; what was counted; when
+-- the generations of ids and keys turn; ids remembered for longer.
+local state = '<dddddddddddd'
+
+-- Read the lane's record, and further fields of it from the third on, and set its time;
+-- nil if it is missing.
 local function lane(...)
-  local m = call('HMGET', T, 'id', 't', 'off', 'gone', ...)
+  local m = call('HMGET', T, 'id', 'state', ...)
   if m[1] ~= ARGV[1] then return nil end
-  local t, given = tonumber(m[2]) or 0, tonumber(ARGV[2])
-  off, gone = tonumber(m[3]) or 0, tonumber(m[4]) or 0
+  L.t, L.off, L.gone, L.n, L.version, L.published, L.duplicates, L.unrouted, L.dropped, L.dedupe, L.keying, L.longs =
+    struct.unpack(state, m[2] or string.rep('\0', 96))
+  local given = tonumber(ARGV[2])
   if given ~= 0 then
-    now = math.max(t, given)
+    now = math.max(L.t, given)
     return m
   end
   local clock = call('TIME')
   local machine = tonumber(clock[1]) * 1000 + floor(tonumber(clock[2]) / 1000)
-  if machine + off < t - 1000 then off = t - machine end
-  now = math.max(t, machine + off)
+  if machine + L.off < L.t - 1000 then L.off = L.t - machine end
+  now = math.max(L.t, machine + L.off)
   return m
 end
 
--- Write the lane's time and further fields.
-local function keep(...) call('HSET', T, 't', str(now), 'off', off, ...) end
+-- Write the lane's time and numbers, and further fields.
+local function keep(...)
+  call('HSET', T, 'state', struct.pack(state, now, L.off, L.gone, L.n, L.version, L.published, L.duplicates, L.unrouted, L.dropped,
+    L.dedupe, L.keying, L.longs), ...)
+end
 
 -- A hint may be lost, so a user without the channel's permission loses it
 -- instead of failing a script that has begun to write.
@@ -62,24 +73,30 @@ local function hint(text) redis.pcall('SPUBLISH', T .. ':hint', text) end
 -- roused, and a purge got.
 local few = '<dddddddI2c0I2c0I2c0'
 
+-- What changes all the time: messages that wait, and that came back; whether someone
+-- waits for more; messages acked, and spent; the newest minute, and unsettled messages
+-- stamped in it.
+local counts = '<ddddddd'
+
 -- A queue's record in the lane, whether the lane knows its uid or not.
 local function load(u)
   local key = T .. ':q:' .. u
-  local f = call('HMGET', key, 'version', 'max', 'ready', 'back', 'wanted', 'acked', 'spent', 'conf', 'few')
+  local f = call('HMGET', key, 'version', 'max', 'conf', 'counts', 'few')
   local q = {
-    u = u, key = key, known = f[1] ~= false, max = tonumber(f[2]) or 0, ready = tonumber(f[3]) or 0, back = tonumber(f[4]) or 0,
-    wanted = f[5] == '1', acked = tonumber(f[6]) or 0, spent = tonumber(f[7]) or 0,
+    u = u, key = key, known = f[1] ~= false, max = tonumber(f[2]) or 0,
     limit = 0, length = 0, keep = 0, special = 0, parked = 0, hollow = 0, dropped = 0, named = 0, ever = 0, credit = 0,
     turn = '', wake = '', purged = '',
   }
-  if f[8] and f[8] ~= '' then
-    local block, wait, ordered, paused, limit, length, oldest, dead = string.match(f[8], '^(%d) (%d+) (%d) (%d) (%d+) (%d+) (%d) (%d+)$')
+  q.ready, q.back, q.wanted, q.acked, q.spent, q.minute, q.young = struct.unpack(counts, f[4] or string.rep('\0', 56))
+  q.wanted = q.wanted == 1
+  if f[3] and f[3] ~= '' then
+    local block, wait, ordered, paused, limit, length, oldest, dead = string.match(f[3], '^(%d) (%d+) (%d) (%d) (%d+) (%d+) (%d) (%d+)$')
     q.block, q.wait, q.ordered, q.paused = block == '1', tonumber(wait), ordered == '1', paused == '1'
     q.limit, q.length, q.keep = tonumber(limit), tonumber(length), tonumber(dead)
     q.oldest = oldest == '1' and not q.ordered
   end
-  if f[9] then
-    q.special, q.parked, q.hollow, q.dropped, q.named, q.ever, q.credit, q.turn, q.wake, q.purged = struct.unpack(few, f[9])
+  if f[5] then
+    q.special, q.parked, q.hollow, q.dropped, q.named, q.ever, q.credit, q.turn, q.wake, q.purged = struct.unpack(few, f[5])
   end
   -- Free: whoever has something leasable may be in the ring, and a turn is one message.
   -- Plain: it is also leasable whatever waits.
@@ -95,11 +112,10 @@ local function queue(u)
 end
 
 local function save(q)
-  call('HSET', q.key, 'ready', str(q.ready), 'back', str(q.back), 'wanted', q.wanted and '1' or '0', 'acked', str(q.acked), 'spent', str(q.spent))
-  if q.changed then
-    call('HSET', q.key, 'few', struct.pack(few, q.special, q.parked, q.hollow, q.dropped, q.named, q.ever, q.credit,
-      #q.turn, q.turn, #q.wake, q.wake, #q.purged, q.purged))
-  end
+  local packed = struct.pack(counts, q.ready, q.back, q.wanted and 1 or 0, q.acked, q.spent, q.minute, q.young)
+  if not q.changed then return call('HSET', q.key, 'counts', packed) end
+  call('HSET', q.key, 'counts', packed, 'few', struct.pack(few, q.special, q.parked, q.hollow, q.dropped, q.named, q.ever, q.credit,
+    #q.turn, q.turn, #q.wake, q.wake, #q.purged, q.purged))
 end
 
 -- Change one of the numbers that few queues have.
@@ -107,19 +123,9 @@ local function tally(q, what, by)
   if by ~= 0 then q[what], q.changed = q[what] + by, true end
 end
 
--- Tenants enter the ring at its tail. A paused queue stays wanted: resuming it hints.
-local function enter(q, tenants)
-  if #tenants == 0 then return end
-  bulk('SADD', q.key .. ':in', tenants)
-  bulk('RPUSH', q.key .. ':ring', tenants)
-  if q.wanted and not q.paused then
-    q.wanted = false
-    hint('q' .. q.u)
-  end
-end
-
--- Count unsettled messages by minute, for `oldest`.
-local function age(q, minute, by)
+-- Count unsettled messages by minute, for `oldest`: those of the newest in the queue's
+-- record, the others in `age`.
+local function ageOld(q, minute, by)
   local count = call('HINCRBY', q.key .. ':age', minute, by)
   if count == 0 then
     call('HDEL', q.key .. ':age', minute)
@@ -129,13 +135,29 @@ local function age(q, minute, by)
   end
 end
 
+local function age(q, minute, by)
+  if minute == q.minute then
+    q.young = q.young + by
+  elseif minute > q.minute and by > 0 then
+    if q.young > 0 then ageOld(q, q.minute, q.young) end
+    q.minute, q.young = minute, by
+  else
+    ageOld(q, minute, by)
+  end
+end
+
 local function minute(n) return floor((floor(n / 128) + 1735689600000) / 60000) end
 
 -- Messages that are settled count in no minute any more.
 local function settled(q, seqs, lanes)
-  local minutes = {}
+  local minutes, at, from, to = {}, 0, 0, 0 -- a minute, and the seqs of it
   for i = 1, #seqs do
-    local at = minute(floor(tonumber(seqs[i]) / lanes))
+    local seq = tonumber(seqs[i])
+    if seq < from or seq >= to then
+      at = minute(floor(seq / lanes))
+      from = (at * 60000 - 1735689600000) * 128 * lanes
+      to = from + 60000 * 128 * lanes
+    end
     minutes[at] = (minutes[at] or 0) + 1
   end
   for at, count in pairs(minutes) do age(q, at, -count) end
@@ -168,7 +190,7 @@ local function due()
   for _ = 1, 1000 do
     local first = call('ZRANGE', T .. ':due', 0, 0, 'WITHSCORES')
     if not first[1] then return -1 end
-    if gone == 0 or string.sub(first[1], 1, 1) == 'E' or call('HEXISTS', T .. ':q:' .. parse(first[1]), 'version') == 1 then
+    if L.gone == 0 or string.sub(first[1], 1, 1) == 'E' or call('HEXISTS', T .. ':q:' .. parse(first[1]), 'version') == 1 then
       local left = math.max(0, tonumber(first[2]) - now)
       if hints[first[1]] then hint('d' .. str(left)) end
       return left
@@ -205,5 +227,5 @@ local function drop(q, names, lanes, alive)
   release(names)
   if alive then settled(q, names, lanes) end
   tally(q, 'dropped', #names)
-  if #names > 0 then call('HINCRBY', T, 'dropped', #names) end
+  L.dropped = L.dropped + #names
 end

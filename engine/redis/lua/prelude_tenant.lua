@@ -19,11 +19,84 @@ local function allowed(q, tenant)
   return tonumber(weight), limit < 0 and q.limit or limit
 end
 
--- May a tenant be in the ring?
-local function open(q, tenant)
+-- A tenant's hand: how many of its messages are leased; whether it is in the ring, @, or
+-- not; if it is, the names that it gives next, which then are in no list, each after a
+-- space; and + if its facet holds more. Who has nothing leased and is not in the ring has none.
+local atHand = 8
+
+local function read(hand)
+  if not hand then return 0, false, '', false end
+  local leased, place, names, more = string.match(hand, '^(%d+)([@.])([ %d]*)(%+?)$')
+  return tonumber(leased), place == '@', names, more == '+'
+end
+
+local function hand(leased, inside, names, more) return str(leased) .. (inside and '@' or '.') .. names .. (more and '+' or '') end
+
+local function handOf(q, tenant) return read(call('HGET', q.key .. ':hand', tenant)) end
+
+-- Names as a hand holds them, and as a list.
+local function listed(list, from, to)
+  if from >= to then return from == to and ' ' .. list[from] or '' end
+  return ' ' .. table.concat(list, ' ', from, to)
+end
+
+local function words(names)
+  local list, size = {}, 0
+  for name in string.gmatch(names, '%d+') do
+    size = size + 1
+    list[size] = name
+  end
+  return list
+end
+
+-- Messages that never were leased join the end of a facet: at the hand of a tenant in the
+-- ring, as long as it is short and the facet's list empty. Returns the hand then.
+local function queueUp(q, tenant, new, hand)
+  local near, size = 0, #new
+  if hand and string.byte(hand, #hand) ~= 43 then
+    near = math.max(0, math.min(size, floor((20 * atHand - #hand) / (#new[1] + 1))))
+    hand = hand .. listed(new, 1, near) .. (near < size and '+' or '')
+  end
+  for i = near + 1, size, 1000 do call('RPUSH', q.key .. ':facet:' .. tenant, unpack(new, i, math.min(i + 999, size))) end
+  return hand
+end
+
+-- Take up to so many of the oldest messages that never were leased off a facet.
+local function pop(q, tenant, most)
+  local key = q.key .. ':facet:' .. tenant
+  local leased, inside, names, more = handOf(q, tenant)
+  if not inside then return call('LPOP', key, most) or {} end
+  local near, taken = words(names), {}
+  for i = 1, math.min(#near, most) do taken[i] = near[i] end
+  local some = more and #taken < most and call('LPOP', key, most - #taken) or {}
+  for i = 1, #some do taken[#taken + 1] = some[i] end
+  if #some > 0 then more = call('EXISTS', key) == 1 end
+  call('HSET', q.key .. ':hand', tenant, hand(leased, true, listed(near, most + 1, #near), more))
+  return taken
+end
+
+-- May a tenant that has so many leased be in the ring?
+local function open(q, tenant, leased)
   if q.limit == 0 and q.special == 0 then return true end
   local weight, limit = allowed(q, tenant)
-  return weight > 0 and (limit == 0 or (tonumber(call('HGET', q.key .. ':flight', tenant)) or 0) < limit)
+  return weight > 0 and (limit == 0 or leased < limit)
+end
+
+-- Tenants enter the ring at its tail. A paused queue stays wanted: resuming it hints.
+local function ring(q, tenants)
+  if #tenants == 0 then return end
+  bulk('RPUSH', q.key .. ':ring', tenants)
+  if q.wanted and not q.paused then
+    q.wanted = false
+    hint('q' .. q.u)
+  end
+end
+
+-- A tenant that has something leasable, in its facet and not at hand, enters.
+local function enter(q, tenant, leased)
+  local more = not q.ordered and call('EXISTS', q.key .. ':facet:' .. tenant) == 1
+  call('HSET', q.key .. ':hand', tenant, hand(leased, true, '', more))
+  ring(q, {tenant})
 end
 
 local function park(q, tenant) tally(q, 'parked', call('ZADD', q.key .. ':parked', 0, tenant)) end
@@ -39,17 +112,20 @@ end
 
 -- A tenant that has something leasable enters if it is not in the ring and may.
 local function admit(q, tenant)
-  if call('SISMEMBER', q.key .. ':in', tenant) == 1 then return fill(q, tenant) end
-  if not open(q, tenant) then return park(q, tenant) end
+  local leased, inside = handOf(q, tenant)
+  if inside then return fill(q, tenant) end
+  if not open(q, tenant, leased) then return park(q, tenant) end
   unpark(q, tenant)
-  enter(q, {tenant})
+  enter(q, tenant, leased)
 end
 
 -- A parked tenant enters if it may by now.
 local function readmit(q, tenant)
-  if q.parked > 0 and call('ZSCORE', q.key .. ':parked', tenant) and open(q, tenant) then
+  if q.parked == 0 or not call('ZSCORE', q.key .. ':parked', tenant) then return end
+  local leased = handOf(q, tenant)
+  if open(q, tenant, leased) then
     unpark(q, tenant)
-    enter(q, {tenant})
+    enter(q, tenant, leased)
   end
 end
 
@@ -69,15 +145,17 @@ end
 
 -- One message of a tenant is not leased any more. Returns how many are.
 local function land(q, tenant)
-  local left = call('HINCRBY', q.key .. ':flight', tenant, -1)
-  if left <= 0 then call('HDEL', q.key .. ':flight', tenant) end
-  return left
+  local leased, inside, names, more = handOf(q, tenant)
+  if leased > 1 or inside then call('HSET', q.key .. ':hand', tenant, hand(leased - 1, inside, names, more))
+  else call('HDEL', q.key .. ':hand', tenant) end
+  return leased - 1
 end
 
 -- How many messages of a tenant wait.
 local function waiting(q, tenant)
   if q.ordered then return tonumber(call('HGET', q.key .. ':waiting', tenant)) or 0 end
-  return call('LLEN', q.key .. ':facet:' .. tenant) + call('ZCARD', q.key .. ':back:' .. tenant)
+  local _, _, names = handOf(q, tenant)
+  return #words(names) + call('LLEN', q.key .. ':facet:' .. tenant) + call('ZCARD', q.key .. ':back:' .. tenant)
 end
 
 -- So many more messages of a tenant wait.
@@ -91,20 +169,22 @@ end
 -- Does a tenant hold nothing, and has no settings?
 local function empty(q, t)
   local key = q.key
+  local leased, _, names = handOf(q, t)
+  if leased > 0 or names ~= '' then return false end
   if call('EXISTS', key .. ':facet:' .. t, key .. ':back:' .. t, key .. ':late:' .. t, key .. ':lost:' .. t) > 0 then return false end
-  return call('HEXISTS', key .. ':flight', t) == 0 and (q.special == 0 or call('HEXISTS', key .. ':tenant', t) == 0)
-    and (not q.ordered or call('HEXISTS', key .. ':waiting', t) == 0)
+  return (q.special == 0 or call('HEXISTS', key .. ':tenant', t) == 0) and (not q.ordered or call('HEXISTS', key .. ':waiting', t) == 0)
 end
 
 -- Tenants that may have nothing left: those that do not are listed no more. Of tenants
--- that have nothing leased (landed) the ring tells it, unless the queue is one of the few.
+-- that have no hand any more (landed) that tells it, unless the queue is one of the few.
 local function vacate(q, tenants, landed)
   if #tenants == 0 then return end
-  local inside, none = gather('SMISMEMBER', q.key .. ':in', tenants), {}
-  local told = landed and q.plain and q.parked == 0 and call('EXISTS', q.key .. ':delayed', q.key .. ':dead') == 0
-  for i = 1, #tenants do
-    local outside = inside[i] == 0
-    if outside and told or (outside or q.hollow > 0 or q.ordered) and empty(q, tenants[i]) then none[#none + 1] = tenants[i] end
+  local none = tenants
+  if not (landed and q.plain and q.parked == 0 and call('EXISTS', q.key .. ':delayed', q.key .. ':dead') == 0) then
+    none = {}
+    for i = 1, #tenants do
+      if empty(q, tenants[i]) then none[#none + 1] = tenants[i] end
+    end
   end
   bulk('ZREM', q.key .. ':tenants', none)
 end
@@ -117,7 +197,8 @@ local function enlist(q, tenants)
 end
 
 -- Ordered queues. The head of a key is in `head` as long as the key has a message that is
--- not settled; it is also in `heads:TENANT` while it may be leased. The others wait behind.
+-- not settled; it is also in `heads:TENANT` while it may be leased. The others wait behind:
+-- the next of them in `head` too, each after a space, and + if `behind` holds more.
 local function place(who, name)
   local tenant = tenantOf(who)
   return tenant, #who > #tenant and '=' .. string.sub(who, #tenant + 2) or name
@@ -130,33 +211,68 @@ end
 
 -- Who is behind the head of a key: the tenant's `lines` names the keys that have someone,
 -- or had since their first message that is not settled.
-local function behind(q, who, name, next)
-  local key = q.key .. ':behind:' .. who
-  local length = next and call('LPUSH', key, name) or call('RPUSH', key, name)
-  if length == 1 then call('SADD', q.key .. ':lines:' .. tenantOf(who), who) end
+local function behind(q, who, name, next, line)
+  line = line or call('HGET', q.key .. ':head', who)
+  local head, rest = string.match(line, '^(%d+)(.*)$')
+  if rest == '' then call('SADD', q.key .. ':lines:' .. tenantOf(who), who) end
+  local after = line
+  if next then after = head .. ' ' .. name .. rest
+  elseif string.byte(line, #line) ~= 43 then after = line .. (#line < 20 * atHand and ' ' .. name or '+') end
+  if after ~= line then call('HSET', q.key .. ':head', who, after) end
+  if not next and string.byte(after, #after) == 43 then call('RPUSH', q.key .. ':behind:' .. who, name) end
 end
 
 -- A new message of a key waits. Returns whether it may be leased.
 local function lineUp(q, name, who)
   local tenant = tenantOf(who)
-  if #who > #tenant and call('HSETNX', q.key .. ':head', who, name) == 0 then
-    behind(q, who, name, false)
-    return false
+  if #who > #tenant then
+    local line = call('HGET', q.key .. ':head', who)
+    if line then
+      behind(q, who, name, false, line)
+      return false
+    end
+    call('HSET', q.key .. ':head', who, name)
   end
   ready(q, name, who)
   return true
 end
 
+-- A key's line without its head, and the head then; nothing if nobody is behind it.
+local function shorten(q, who, line)
+  local rest = string.match(line, '^%d+ ?(.*)$')
+  if rest == '' then return nil end
+  if rest == '+' then
+    local key = q.key .. ':behind:' .. who
+    rest = table.concat(call('LPOP', key, atHand), ' ') .. (call('EXISTS', key) == 1 and '+' or '')
+  end
+  return rest, string.match(rest, '^%d+')
+end
+
+-- Take up to so many off the messages behind a key's head.
+local function cutLine(q, who, most)
+  local key = q.key .. ':behind:' .. who
+  local head, rest, more = string.match(call('HGET', q.key .. ':head', who), '^(%d+)([ %d]*)(%+?)$')
+  local near, taken = words(rest), {}
+  for i = 1, math.min(#near, most) do taken[i] = near[i] end
+  local some = more == '+' and #taken < most and call('LPOP', key, most - #taken) or {}
+  for i = 1, #some do taken[#taken + 1] = some[i] end
+  if #some > 0 and call('EXISTS', key) == 0 then more = '' end
+  rest = listed(near, most + 1, #near) .. more
+  call('HSET', q.key .. ':head', who, head .. rest)
+  if rest == '' then call('SREM', q.key .. ':lines:' .. tenantOf(who), who) end
+  return taken
+end
+
 -- A key goes on to its next message. Returns whether there is one.
 local function advance(q, who)
   if tenantOf(who) == who then return false end
-  local name = call('LPOP', q.key .. ':behind:' .. who)
+  local line, name = shorten(q, who, call('HGET', q.key .. ':head', who))
   if not name then
     call('HDEL', q.key .. ':head', who)
     call('SREM', q.key .. ':lines:' .. tenantOf(who), who)
     return false
   end
-  call('HSET', q.key .. ':head', who, name)
+  call('HSET', q.key .. ':head', who, line)
   ready(q, name, who)
   return true
 end

@@ -3,16 +3,14 @@
 -- ARGV  3 window ms  4 key window ms  5 lanes  6 lane  7 counts of what follows, then
 --       queues: uids · facets: tenants · keys: tenant, NUL, key · topics: names ·
 --       queue of each facet · facets of each class of events · requests · events ·
---       digests, 16 bytes each · what few events have · one body per event
--- Returns now, the first event's n, ms to the next due entry, per request -1, the
--- version that refuses it or the uid of the queue that is full, and what is not plain:
+--       digests, 16 bytes each · what few events have · of each event a zero byte and the body
+-- Returns now, the first event's n, ms to the next due entry, of each refused request its
+-- number and the version that refuses it or the uid of the queue that is full, and what is not plain:
 -- event, its prev; or the negative event and the first stamp of its digest, H and the
 -- time it is held until, or G if the held event is gone. At last uid and name of each
 -- message that went past a queue's length.
-local m = lane('n', 'v', 'published', 'duplicates', 'unrouted', 'dedupe', 'keying', 'longs', 'dropped')
-if not m then return 'lane_missing' end
+if not lane() then return 'lane_missing' end
 local window, keyWindow, lanes, own = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local version, published, duplicates, unrouted = tonumber(m[6]) or 0, tonumber(m[7]) or 0, tonumber(m[8]) or 0, tonumber(m[9]) or 0
 local nQ, nF, nK, nP, nC, nR, nE, nD = struct.unpack('<I4I4I4I4I4I4I4I4', ARGV[7])
 local aF, aK, aP = 7 + nQ, 7 + nQ + nF, 7 + nQ + nF + nK
 local aX = aP + nP -- the packed arguments come after the names
@@ -40,14 +38,15 @@ for i = 1, nQ do
 end
 for i = 1, nF do
   local q = queues[struct.unpack('<I4', facetQueues, 4 * i - 3)]
-  facets[i] = {q = q, tenant = ARGV[aF + i]}
+  facets[i] = {q = q, tenant = ARGV[aF + i], hand = false, inside = false, waiting = false, whose = false, size = 0}
   q.tenants[#q.tenants + 1], q.facets[#q.facets + 1] = ARGV[aF + i], facets[i]
 end
 for i = 1, nQ do
   local q = queues[i]
-  local ring = q.key and gather('SMISMEMBER', q.key .. ':in', q.tenants) or {}
-  for j = 1, #ring do
-    q.facets[j].inRing = ring[j] == 1
+  local hands = q.key and gather('HMGET', q.key .. ':hand', q.tenants) or {}
+  for j = 1, #hands do
+    local f, there = q.facets[j], hands[j]
+    f.hand, f.inside = there, there and string.find(there, '@', 1, true) ~= nil
     if q.length > 0 then q.facets[j].waiting = waiting(q, q.facets[j].tenant) end
   end
 end
@@ -77,17 +76,15 @@ local function recall(name, over, fields)
   for i = 1, #missing do found[place[i]] = older[i] end
   return found
 end
-local dedupeAt, keyAt = tonumber(m[10]) or 0, tonumber(m[11]) or 0
 local function over(at, span) return now >= at + span and 2 or now >= at and 1 or 0 end
-local dedupeOver, keyOver = over(dedupeAt, window), over(keyAt, keyWindow)
+local dedupeOver, keyOver = over(L.dedupe, window), over(L.keying, keyWindow)
 local given, keys = {}, {}
 for i = 1, nD do given[i] = string.sub(digests, 16 * i - 15, 16 * i) end
 for i = 1, nK do keys[i] = ARGV[aK + i] end
 local known, last = recall('dedupe', dedupeOver, given), recall('key', keyOver, keys)
 
 -- Ids of delayed events are remembered apart, for longer.
-local longs = tonumber(m[12]) or 0
-if longs > 0 and nD > 0 then
+if L.longs > 0 and nD > 0 then
   local long = gather('HMGET', T .. ':long', given)
   for i = 1, nD do known[i] = known[i] or long[i] end
 end

@@ -1,12 +1,11 @@
 -- The second part of a publish: decide. A request that is not stale gets stamps
 -- for its events; what is to be written gathers in tables.
-local n = tonumber(m[5]) or 0
-local n0 = math.max(n + 1, (now - 1735689600000) * 128)
+local n0 = math.max(L.n + 1, (now - 1735689600000) * 128)
 local edge, span = 0, 0 -- the n at which the next minute begins; the minute
-n = n0 - 1
-local plain = struct.pack('<dd', 0, now)
-local answers, odd, stored, holders, remember, chained, topics, seen = {}, {}, {}, {}, {}, {}, {}, {}
-local minutes, kept, taken, fresh = {}, {}, {}, 0
+local n = n0 - 1
+local exact = (now - 1735689600000 + 1) * 128 -- below it the seq tells the time
+local refused, odd, stored, holders, remember, chained, topics, seen = {}, {}, {}, {}, {}, {}, {}, {}
+local minutes, kept, taken, fresh, bodies = {}, {}, {}, 0, 0
 
 local function turnMinute()
   for i = 1, nQ do
@@ -21,7 +20,7 @@ local function stamp(e, kind, topic, key, digest)
   n, fresh = n + 1, fresh + 1
   if n >= edge then turnMinute() end
   local seq, prev, sinks = n * lanes + own, 0, class[kind]
-  local name = str(seq)
+  local name, holding = str(seq), #sinks
   if key > 0 then
     prev = tonumber(last[key]) or 0
     last[key], chained[key] = name, true
@@ -30,29 +29,30 @@ local function stamp(e, kind, topic, key, digest)
       odd[#odd + 1] = prev
     end
   end
-  for i = 1, #sinks do
+  for i = 1, holding do
     local f = sinks[i]
-    local q = f.q
-    if #f == 0 then q.touched[#q.touched + 1] = f end
-    f[#f + 1] = name
+    local q, size = f.q, f.size + 1
+    if size == 1 then q.touched[#q.touched + 1] = f end
+    f[size], f.size = name, size
     if q.ordered then
       f.whose = f.whose or {}
-      f.whose[#f] = key > 0 and keys[key] or f.tenant
+      f.whose[size] = key > 0 and keys[key] or f.tenant
     end
     q.fresh = q.fresh + 1
   end
-  if #sinks > 0 then
-    stored[#stored + 1] = name
-    stored[#stored + 1] = (prev == 0 and plain or struct.pack('<dd', prev, now)) .. ARGV[body0 + e]
-    if #sinks > 1 then
+  if holding > 0 then
+    stored[bodies + 1] = name
+    stored[bodies + 2] = prev == 0 and n < exact and ARGV[body0 + e] or struct.pack('<Bdd', 1, prev, now) .. ARGV[body0 + e]
+    bodies = bodies + 2
+    if holding > 1 then
       holders[#holders + 1] = name
-      holders[#holders + 1] = #sinks
+      holders[#holders + 1] = holding
     end
   else
-    unrouted = unrouted + 1
+    L.unrouted = L.unrouted + 1
   end
   if digest > 0 then
-    local value = struct.pack('<ddI4', seq, prev, #sinks)
+    local value = struct.pack('<ddI4', seq, prev, holding)
     seen[given[digest]] = value
     remember[#remember + 1] = given[digest]
     remember[#remember + 1] = value
@@ -113,41 +113,52 @@ local function full(first, last, d)
   end
 end
 
-local e, r, d = 1, 1, 0
-for i = 1, nR do
-  local wanted, count, uses, ok, bounded = 0, 0, 0, true, false
-  wanted, count, uses, r = struct.unpack('<dI4I4', requests, r)
+-- The events of one request, which is not refused.
+local function commit(first, last, d)
+  for j = first, last do
+    local kind, topic, key, remembered = struct.unpack('<I4I4I4I4', events, 16 * j - 15)
+    local x, before = extra[j], nil
+    if remembered > 0 then
+      d = d + 1
+      before = seen[given[d]] or known[d]
+    end
+    if x and x.from > 0 then
+      unhold(j, x, kind, topic, key)
+    elseif before then
+      L.duplicates = L.duplicates + 1
+      odd[#odd + 1] = -j
+      odd[#odd + 1] = before
+    elseif x then
+      hold(j, x, remembered > 0 and d or 0)
+    else
+      stamp(j, kind, topic, key, remembered > 0 and d or 0)
+    end
+  end
+end
+
+-- Requests that are alike, of so many events and digests each, are told once.
+local e, r, d, request = 1, 1, 0, 0
+while r <= #requests do
+  local wanted, times, count, ids, uses, there, bounded = 0, 0, 0, 0, 0, true, false
+  wanted, times, count, ids, uses, r = struct.unpack('<dI4I4I4I4', requests, r)
   for _ = 1, uses do
     local q
     q, r = struct.unpack('<I4', requests, r)
-    ok = ok and queues[q].key ~= nil
-    bounded = bounded or ok and queues[q].length > 0
+    there = there and queues[q].key ~= nil
+    bounded = bounded or there and queues[q].length > 0
   end
-  ok = ok and wanted >= version
-  answers[i] = ok and -1 or version
-  local short = ok and bounded and full(e, e + count - 1, d)
-  if short then ok, answers[i] = false, short end
-  if ok then version = wanted end
-  for j = e, e + count - 1 do
-    local kind, topic, key, remembered = struct.unpack('<I4I4I4I4', events, 16 * j - 15)
-    local x = extra[j]
-    if remembered > 0 then d = d + 1 end
-    if ok then
-      local first = remembered > 0 and (seen[given[d]] or known[d])
-      if x and x.from > 0 then
-        unhold(j, x, kind, topic, key)
-      elseif first then
-        duplicates = duplicates + 1
-        odd[#odd + 1] = -j
-        odd[#odd + 1] = first
-      elseif x then
-        hold(j, x, remembered > 0 and d or 0)
-      else
-        stamp(j, kind, topic, key, remembered > 0 and d or 0)
-      end
+  for _ = 1, times do
+    request = request + 1
+    local short = bounded and full(e, e + count - 1, d)
+    if not there or wanted < L.version or short then
+      refused[#refused + 1] = request
+      refused[#refused + 1] = there and wanted >= L.version and short or L.version
+    else
+      L.version = wanted
+      commit(e, e + count - 1, d)
     end
+    e, d = e + count, d + ids
   end
-  e = e + count
 end
 turnMinute()
 

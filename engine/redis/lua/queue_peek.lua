@@ -14,8 +14,10 @@ local function first(t, size)
     return names
   end
   local names = q.back > 0 and call('ZRANGE', q.key .. ':back:' .. t, 0, size - 1) or {}
-  local rest = #names < size and call('LRANGE', q.key .. ':facet:' .. t, 0, size - #names - 1) or {}
-  for i = 1, #rest do names[#names + 1] = rest[i] end
+  local _, _, near = handOf(q, t)
+  for _, rest in ipairs({words(near), call('LRANGE', q.key .. ':facet:' .. t, 0, size - 1)}) do
+    for i = 1, math.min(#rest, size - #names) do names[#names + 1] = rest[i] end
+  end
   return names
 end
 
@@ -47,8 +49,8 @@ if tenant == '' then names, whose = turns() else names, whose = first(tenant, li
 local tries, reply, size = gather('HMGET', q.key .. ':tries', names), {}, 0
 for i = 1, #names do
   local body = call('HGET', T .. ':body', names[i])
-  size = size + #body
+  size = size + (body and #body or 0)
   if size > bytes and i > 1 then break end
-  for _, v in ipairs({names[i], whose[i] or tenant, tonumber(tries[i]) or 0, body}) do reply[#reply + 1] = v end
+  for _, v in ipairs(body and {names[i], whose[i] or tenant, tonumber(tries[i]) or 0, body} or {}) do reply[#reply + 1] = v end
 end
 return reply

@@ -28,7 +28,7 @@ local function purgeFacet(t)
   for i = 1, #popped, 2 do names[#names + 1] = popped[i] end
   q.back = q.back - #names
   wait(q, t, -take(names))
-  if #gone < max then wait(q, t, -take(call('LPOP', q.key .. ':facet:' .. t, max - #gone) or {})) end
+  if #gone < max then wait(q, t, -take(pop(q, t, max - #gone))) end
 end
 
 -- Heads that may be leased, each followed by its next; then who is behind a blocked one.
@@ -42,8 +42,7 @@ local function purgeKeys(t)
   while #gone < max do
     local who = call('SRANDMEMBER', q.key .. ':lines:' .. t)
     if not who then break end
-    wait(q, t, -take(call('LPOP', q.key .. ':behind:' .. who, max - #gone) or {}))
-    if call('EXISTS', q.key .. ':behind:' .. who) == 0 then call('SREM', q.key .. ':lines:' .. t, who) end
+    wait(q, t, -take(cutLine(q, who, max - #gone)))
   end
 end
 
@@ -54,9 +53,10 @@ local function purgeTenant(t)
   if q.ordered then purgeKeys(t) else purgeFacet(t) end
   if #gone == before then return end
   touched[#touched + 1] = t
-  if call('EXISTS', q.key .. ':heads:' .. t, q.key .. ':back:' .. t, q.key .. ':facet:' .. t) > 0 then return admit(q, t) end
+  local _, inside, names = handOf(q, t)
+  if names ~= '' or call('EXISTS', q.key .. ':heads:' .. t, q.key .. ':back:' .. t, q.key .. ':facet:' .. t) > 0 then return admit(q, t) end
   unpark(q, t)
-  if call('SISMEMBER', q.key .. ':in', t) == 1 then tally(q, 'hollow', call('SADD', q.key .. ':hollow', t)) end
+  if inside then tally(q, 'hollow', call('SADD', q.key .. ':hollow', t)) end
 end
 
 -- All tenants in turn, at most 1,000 that have nothing to remove; the next call goes on

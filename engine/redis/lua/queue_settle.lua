@@ -10,28 +10,28 @@ local verb, lanes, items, tokens = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
 local names = {unpack(ARGV, 8, 7 + items)}
 
 -- Read and decide: live is what is leased under the token and has not ended.
--- Messages of one lease call begin alike, so that each group is read once.
+-- Messages of one lease call begin alike, so that each beginning is read once.
 local records = gather('HMGET', q.key .. ':leased', names)
-local lost, live, groups, again, taken, found, heads = {}, {}, {}, {}, {}, {}, {}
+local lost, live, groups, again, taken, found, heads, alive = {}, {}, {}, {}, {}, {}, {}, 0
 for i = 1, items do
-  local record, head = records[i], nil
-  if record and not taken[names[i]] then
-    local first = string.sub(record, 1, 24)
+  local record, name, head = records[i], names[i], nil
+  if record and not taken[name] then
+    local first = string.sub(record, 1, 28)
     head = heads[first]
     if not head then
-      local deadline, token = leased(record)
-      head = {token = token, live = deadline > now, id = group(deadline, token)}
+      local deadline, token, attempt = leased(record)
+      head = {token = token, live = deadline > now, id = group(deadline, token), attempt = attempt}
       heads[first] = head
     end
   end
   if not head or not head.live or head.token ~= string.sub(tokens, 16 * i - 15, 16 * i) then
     lost[#lost + 1] = i - 1
   else
-    groups[head.id], taken[names[i]] = (groups[head.id] or 0) + 1, true
-    live[#live + 1] = names[i]
-    local attempt, who = struct.unpack('<I4', record, 25), string.sub(record, 29)
-    if verb ~= 'a' then found[#found + 1] = {names[i], who, attempt, i} else found[#found + 1] = who end
-    if attempt > 1 then again[#again + 1] = names[i] end
+    alive = alive + 1
+    groups[head.id], taken[name], live[alive] = (groups[head.id] or 0) + 1, true, name
+    local who = string.sub(record, 29)
+    found[alive] = verb == 'a' and who or {name, who, head.attempt, i}
+    if head.attempt > 1 then again[#again + 1] = name end
   end
 end
 
@@ -40,37 +40,51 @@ local function landAll()
   local tenants, counts, fresh, none = {}, {}, {}, {}
   for i = 1, #found do
     local t = q.ordered and tenantOf(found[i]) or found[i]
-    if not counts[t] then counts[t], tenants[#tenants + 1] = 0, t end
-    counts[t] = counts[t] + 1
+    local seen = counts[t]
+    if not seen then tenants[#tenants + 1] = t end
+    counts[t] = (seen or 0) + 1
   end
-  local before = gather('HMGET', q.key .. ':flight', tenants)
+  local hands = gather('HMGET', q.key .. ':hand', tenants)
+  local kept, fewer = 0, {} -- what is written for a count, less one
   for i = 1, #tenants do
-    local left = (tonumber(before[i]) or 0) - counts[tenants[i]]
-    if left > 0 then fresh[#fresh + 1], fresh[#fresh + 2] = tenants[i], left
-    else none[#none + 1] = tenants[i] end
+    local leased, rest = string.match(hands[i], '^(%d+)(.*)$')
+    local by = counts[tenants[i]]
+    local left = by == 1 and fewer[leased] or str(tonumber(leased) - by)
+    if by == 1 then fewer[leased] = left end
+    if left ~= '0' or rest ~= '.' then
+      fresh[kept + 1], fresh[kept + 2] = tenants[i], left .. rest
+      kept = kept + 2
+    else
+      none[#none + 1] = tenants[i]
+    end
   end
-  bulk('HSET', q.key .. ':flight', fresh)
-  bulk('HDEL', q.key .. ':flight', none)
+  bulk('HSET', q.key .. ':hand', fresh)
+  bulk('HDEL', q.key .. ':hand', none)
   vacate(q, none, true)
 end
 
 -- Many keys go on at once. Tenants enter in the order of their first key that does.
 local function passAll()
-  local idle, heads, tenants, of = {}, {}, {}, {}
+  local idle, heads, tenants, of, keyed, owner = {}, {}, {}, {}, {}, {}
   for i = 1, #found do
     local who = found[i]
     local tenant = tenantOf(who)
-    local name = #who > #tenant and call('LPOP', q.key .. ':behind:' .. who)
+    if #who > #tenant then keyed[#keyed + 1], owner[#keyed + 1] = who, tenant end
+  end
+  local lines = gather('HMGET', q.key .. ':head', keyed)
+  for i = 1, #keyed do
+    local who, tenant = keyed[i], owner[i]
+    local line, name = shorten(q, who, lines[i])
     local t = of[tenant]
     if not t then
-      t = {name = tenant, idle = {}, heads = {}}
+      t = {name = tenant, idle = {}, heads = {}, first = false}
       of[tenant], tenants[#tenants + 1] = t, t
     end
     if name then
-      heads[#heads + 1], heads[#heads + 2] = who, name
+      heads[#heads + 1], heads[#heads + 2] = who, line
       t.heads[#t.heads + 1], t.heads[#t.heads + 2] = name, '=' .. string.sub(who, #tenant + 2)
       t.first = t.first or i
-    elseif #who > #tenant then
+    else
       idle[#idle + 1], t.idle[#t.idle + 1] = who, who
     end
   end

@@ -5,9 +5,9 @@
 if not lane() then return 'lane_missing' end
 local q = queue(ARGV[3])
 if not q then return {} end
-local oldest = call('ZRANGE', q.key .. ':ages', 0, 0)
+local oldest = tonumber(call('ZRANGE', q.key .. ':ages', 0, 0)[1]) or q.young > 0 and q.minute or 0
 local tenants = q.ordered and call('HLEN', q.key .. ':waiting') or call('LLEN', q.key .. ':ring') - q.hollow + q.parked
 return {
-  q.ready, call('HLEN', q.key .. ':leased'), call('HLEN', q.key .. ':delayed'), call('ZCARD', q.key .. ':dead'),
-  tenants, tonumber(oldest[1]) or 0, q.acked, q.spent, q.dropped,
+  q.ready, call('HLEN', q.key .. ':leased') - 1, call('HLEN', q.key .. ':delayed'), call('ZCARD', q.key .. ':dead'),
+  tenants, oldest, q.acked, q.spent, q.dropped,
 }

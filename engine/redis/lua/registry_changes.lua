@@ -4,8 +4,8 @@
 -- 1 if deleted, kind/name, spec of each definition.
 local m = lane('version', 'floor')
 if not m then return 'lane_missing' end
-local since, version = tonumber(ARGV[3]), tonumber(m[5])
-local full = since == 0 or since > version or since < (tonumber(m[6]) or 0)
+local since, version = tonumber(ARGV[3]), tonumber(m[3])
+local full = since == 0 or since > version or since < (tonumber(m[4]) or 0)
 local from, list = full and '-inf' or '(' .. ARGV[3], {}
 local function add(...) for i = 1, select('#', ...) do list[#list + 1] = (select(i, ...)) end end
 

@@ -6,7 +6,7 @@
 local m = lane('version', 'floor')
 if not m then return 'lane_missing' end
 local name, u, spec, deleted = ARGV[3], ARGV[4], ARGV[5], ARGV[6] == '1'
-local version, floorAt = tonumber(m[5]) + 1, tonumber(m[6]) or 0
+local version, floorAt = tonumber(m[3]) + 1, tonumber(m[4]) or 0
 local there = call('HGET', T .. ':name:' .. name, 'version')
 if tonumber(there or 0) ~= tonumber(ARGV[7]) then return 'changed' end
 

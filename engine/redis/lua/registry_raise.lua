@@ -4,7 +4,7 @@
 -- Returns the version then.
 local m = lane('version')
 if not m then return 'lane_missing' end
-local version, past = tonumber(m[5]), tonumber(ARGV[3]) + 1
+local version, past = tonumber(m[3]), tonumber(ARGV[3]) + 1
 if version < past then
   version = past
   keep('version', version, 'floor', version)

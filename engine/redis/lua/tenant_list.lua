@@ -14,10 +14,13 @@ local function oldest(t)
   end
   older(call('ZRANGE', q.key .. ':back:' .. t, 0, 0)[1])
   older(call('LINDEX', q.key .. ':facet:' .. t, 0))
+  local _, _, names = handOf(q, t)
+  older(words(names)[1])
   if q.ordered then
     older(call('ZRANGE', q.key .. ':heads:' .. t, 0, 0, 'WITHSCORES')[2])
     local lines = call('SRANDMEMBER', q.key .. ':lines:' .. t, 1000)
-    for i = 1, #lines do older(call('LINDEX', q.key .. ':behind:' .. lines[i], 0)) end
+    local all = gather('HMGET', q.key .. ':head', lines)
+    for i = 1, #lines do older(words(all[i])[2] or call('LINDEX', q.key .. ':behind:' .. lines[i], 0)) end
   end
   return first or 0
 end
@@ -29,7 +32,7 @@ end
 for i = 1, #tenants do
   local t = tenants[i]
   local shown = {
-    t, waiting(q, t), tonumber(call('HGET', q.key .. ':flight', t)) or 0, call('ZCARD', q.key .. ':late:' .. t),
+    t, waiting(q, t), (handOf(q, t)), call('ZCARD', q.key .. ':late:' .. t),
     call('ZCARD', q.key .. ':lost:' .. t), call('HGET', q.key .. ':tenant', t) or '', str(oldest(t)),
   }
   for j = 1, #shown do reply[#reply + 1] = shown[j] end

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"slices"
@@ -91,19 +92,24 @@ func (l *lane) changeSub(s *subscription) {
 
 // defineSub stores a subscription's settings unless the lane has later ones.
 func (l *lane) defineSub(g *group, u uid, settings millrace.SubscriptionSettings) {
-	s := l.subs[u]
-	if s == nil {
+	s, known := l.subs[u]
+	switch {
+	case !known:
 		s = newSubscription(u)
 		l.subs[u] = s
-	} else if s.settings.Version > settings.Version {
+	case s.settings.Version > settings.Version:
 		return
-	} else {
+	default:
 		settings.Ordered = s.settings.Ordered
 	}
 	settings.UID, settings.Schedule = "", slices.Clone(settings.Schedule)
+	value := appendSubscription(nil, &settings)
+	if known && bytes.Equal(value, appendSubscription(nil, &s.settings)) {
+		return
+	}
 	s.settings = settings
 	g.key = queueKey(g.key[:0], kindSubscription, l.no, u)
-	g.val = appendSubscription(g.val[:0], &settings)
+	g.val = append(g.val[:0], value...)
 	g.set()
 	l.admit(g, s)
 }

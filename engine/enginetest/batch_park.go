@@ -213,8 +213,9 @@ func poisonParksNobody(t *testing.T, c Config) {
 		r.push(0, uid, "healthy")
 		k := r.took(0, 2)
 		r.same("both", k.names(), []string{"poison", "healthy"})
-		r.told(0, k.failed(0), k.sent(1))
+		r.told(0, k.failed(0))
 		r.same("parked", r.subStats(0, uid).Parked, false)
+		r.told(0, k.sent(1))
 		r.pass(time.Second)
 		r.step(0)
 	}

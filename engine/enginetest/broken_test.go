@@ -20,6 +20,10 @@ type breakage struct {
 }
 
 func breakages() []breakage {
+	return slices.Concat(queueBreakages(), batchBreakages(), subBreakages())
+}
+
+func queueBreakages() []breakage {
 	return []breakage{
 		{"receipt not compared", "Settle/AReceiptOfAnotherLeaseIsLost", receiptNotCompared},
 		{"receipt not spent", "Settle/AnItemTwiceInOneCallIsLostTheSecondTime", receiptNotSpent},

@@ -113,7 +113,7 @@ func (k *kept) forget(b *batch) {
 func (k *kept) trim(applied uint64) {
 	for len(k.list) > 0 {
 		b := k.list[0]
-		if b.kept && (k.members <= k.limit || b.dirty || b.group > applied) {
+		if b.kept && (k.members <= k.limit || b.written < b.count || b.group > applied) {
 			break
 		}
 		if b.kept {

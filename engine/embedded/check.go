@@ -95,6 +95,12 @@ func (c *checker) compareLane() {
 	if len(l.topics) != len(f.topics) {
 		c.add("%d topics in memory, %d on disk", len(l.topics), len(f.topics))
 	}
+	c.checkAgenda()
+}
+
+// checkAgenda looks at the order of the due index.
+func (c *checker) checkAgenda() {
+	l := c.lane
 	for i, d := range l.agenda.heap {
 		if d.pos != i || i > 0 && l.agenda.less(i, (i-1)/2) {
 			c.add("the due index is out of order at %d", i)

@@ -43,7 +43,7 @@ func (s *subscription) numbers() []int64 {
 }
 
 func (c *checker) checkSub(s, disk *subscription) {
-	if !bytes.Equal(appendSubscription(nil, &s.settings), appendSubscription(nil, &disk.settings)) {
+	if !bytes.Equal(encodeSubscription(&s.settings), encodeSubscription(&disk.settings)) {
 		c.add("subscription %s: its settings are %+v in memory and %+v on disk", s.uid, s.settings, disk.settings)
 	}
 	if s.subscriptionState != disk.subscriptionState {

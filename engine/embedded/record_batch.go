@@ -7,10 +7,10 @@ import (
 	"github.com/millrace-dev/millrace"
 )
 
-// appendSubscription appends the settings of a subscription as they are stored:
+// encodeSubscription is the settings of a subscription as they are stored:
 // durations in nanoseconds, switches as 0 or 1.
-func appendSubscription(b []byte, s *millrace.SubscriptionSettings) []byte {
-	b = appendNumbers(b, int64(s.Version), int64(s.Timeout), int64(s.MaxEvents), int64(s.MaxBytes), number(s.Ordered),
+func encodeSubscription(s *millrace.SubscriptionSettings) []byte {
+	b := appendNumbers(nil, int64(s.Version), int64(s.Timeout), int64(s.MaxEvents), int64(s.MaxBytes), number(s.Ordered),
 		int64(s.Concurrency), int64(s.Retention), number(s.Paused), number(s.Disabled))
 	b = appendText(b, s.Format)
 	b = binary.AppendUvarint(b, uint64(len(s.Schedule)))

@@ -200,7 +200,7 @@ func (s *storm) empty() {
 	if err := s.Check(ctx); err != nil {
 		s.Errorf("check after the sweep: %v", err)
 	}
-	for what, n := range s.RecordsOfQueues() {
+	for what, n := range s.RecordsOfSinks() {
 		s.Errorf("%d records of kind %s are left of swept queues", n, what)
 	}
 }

@@ -103,8 +103,8 @@ func (l *lane) defineSub(g *group, u uid, settings millrace.SubscriptionSettings
 		settings.Ordered = s.settings.Ordered
 	}
 	settings.UID, settings.Schedule = "", slices.Clone(settings.Schedule)
-	value := appendSubscription(nil, &settings)
-	if known && bytes.Equal(value, appendSubscription(nil, &s.settings)) {
+	value := encodeSubscription(&settings)
+	if known && bytes.Equal(value, encodeSubscription(&s.settings)) {
 		return
 	}
 	s.settings = settings

@@ -20,30 +20,32 @@ func (s batchState) word() millrace.BatchState {
 
 // batch is the header of a batch. Its due entry lies in the lane's due index
 // while it is early, pending or dead, if it ends some time, and among the
-// subscription's ready ones while it is ready.
+// subscription's ready ones while it is ready. A backlog has many: keep it small.
 type batch struct {
-	due   due
-	state batchState
-	dirty bool // it has changed since it was written
+	due due
 	batchHeader
-
-	written int     // how many of its members are
-	onDisk  int     // chunks of members that recent does not hold
-	recent  []entry // its newest members; all there are, or those since the store was opened, or none
-	group   uint64  // the last one that wrote members
-	kept    bool    // it counts among those whose members are kept
+	sending *sending // pending
+	fresh   *fresh   // its newest members, if memory holds them
+	onDisk  int32    // chunks of members that it does not hold
+	state   batchState
+	dirty   bool // it has changed since it was written
+	kept    bool // it counts among those whose members are kept
 }
 
-// batchHeader is what is stored of a batch beside its state and its members.
+// batchHeader is what is stored of a batch in any state, beside its members.
 type batchHeader struct {
-	count, bytes int
-	chunks       int // records of members
-	attempts     int
 	created      int64
-	token        millrace.Token // pending
-	node         string         // pending: who sends it
 	format       string
+	count, bytes int32
+	chunks       int32 // records of members
+	attempts     int32
 	failed       bool // the error of its last failure is stored
+}
+
+// sending is who sends a pending batch.
+type sending struct {
+	token millrace.Token
+	node  string
 }
 
 func newBatch(s *subscription, name uint64, h batchHeader) *batch {
@@ -70,7 +72,7 @@ func (l *lane) takeOut(b *batch) {
 		s.ready.remove(&b.due)
 	case batchPending:
 		s.pending--
-		b.token, b.node = millrace.Token{}, ""
+		b.sending = nil
 	case batchDead:
 		s.deadBatches--
 		s.dead -= int64(b.count)
@@ -127,7 +129,7 @@ func (l *lane) makeReady(g *group, b *batch) {
 // removeBatch lets a batch go, and with it its share in the bodies.
 func (l *lane) removeBatch(g *group, b *batch) {
 	members, err := l.members(b.manifest())
-	if err == nil && len(members) != b.count {
+	if err == nil && len(members) != int(b.count) {
 		err = errIndex("a batch has other members on disk than counted")
 	}
 	if err != nil {

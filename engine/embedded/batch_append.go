@@ -30,7 +30,7 @@ func taking(subs []*subscription) (n int) {
 
 // collect appends an event to the current batch, or opens one.
 func (l *lane) collect(g *group, s *subscription, now int64, e entry) {
-	if b := s.current; b != nil && b.bytes+int(e.size) > s.settings.MaxBytes {
+	if b := s.current; b != nil && int(b.bytes)+int(e.size) > s.settings.MaxBytes {
 		l.makeReady(g, b)
 	}
 	if s.current == nil {
@@ -39,12 +39,15 @@ func (l *lane) collect(g *group, s *subscription, now int64, e entry) {
 		l.put(s.current, batchEarly, now+wholeMilli(s.settings.Timeout))
 	}
 	b := s.current
-	b.recent = append(b.recent, e)
+	if b.fresh == nil {
+		b.fresh = &fresh{}
+	}
+	b.fresh.entries = append(b.fresh.entries, e)
 	b.count++
-	b.bytes += int(e.size)
+	b.bytes += int32(e.size)
 	s.queued++
 	l.touch(g, b)
-	if b.count >= s.settings.MaxEvents {
+	if int(b.count) >= s.settings.MaxEvents {
 		l.makeReady(g, b)
 	}
 }

@@ -32,10 +32,14 @@ func (e *Engine) ListBatches(ctx context.Context, no int, p millrace.BatchPage) 
 // show is a batch as listings show it.
 func (l *lane) show(b *batch) (millrace.Batch, error) {
 	why, err := l.lastError(b)
-	return millrace.Batch{
-		Name: b.name(), State: b.state.word(), Current: b.sub().current == b, Count: b.count, Bytes: b.bytes,
-		Attempts: b.attempts, CreatedAt: milli(b.created), DueAt: moment(b.due.at), Node: b.node, Error: why,
-	}, err
+	shown := millrace.Batch{
+		Name: b.name(), State: b.state.word(), Current: b.sub().current == b, Count: int(b.count), Bytes: int(b.bytes),
+		Attempts: int(b.attempts), CreatedAt: milli(b.created), DueAt: moment(b.due.at), Error: why,
+	}
+	if b.sending != nil {
+		shown.Node = b.sending.node
+	}
+	return shown, err
 }
 
 func errNoBatch() error {
@@ -138,7 +142,7 @@ func (e *Engine) DropOldest(ctx context.Context, no int, most int) ([]millrace.D
 	var list []millrace.DroppedBatch
 	err = l.do(ctx, func(g *group) error {
 		for _, b := range l.oldest(most) {
-			list = append(list, millrace.DroppedBatch{Subscription: b.sub().uid.String(), Name: b.name(), Count: b.count})
+			list = append(list, millrace.DroppedBatch{Subscription: b.sub().uid.String(), Name: b.name(), Count: int(b.count)})
 			l.dropBatch(g, b)
 		}
 		return nil

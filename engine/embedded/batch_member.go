@@ -6,6 +6,22 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
+// fresh is the newest members of a batch: all there are, or those since the
+// store was opened.
+type fresh struct {
+	entries []entry
+	written int    // how many of them are
+	group   uint64 // the last one that wrote some
+}
+
+// recent is the members that memory holds.
+func (b *batch) recent() []entry {
+	if b.fresh == nil {
+		return nil
+	}
+	return b.fresh.entries
+}
+
 // writeBatch writes a batch's header and the members that came since it was
 // written last, or erases what is left of one that is gone.
 func (l *lane) writeBatch(g *group, b *batch) {
@@ -13,25 +29,25 @@ func (l *lane) writeBatch(g *group, b *batch) {
 		l.eraseBatch(g, b)
 		return
 	}
-	if fresh := b.count - b.written; fresh > 0 {
+	if f := b.fresh; f != nil && f.written < len(f.entries) {
 		b.chunks++
-		b.written, b.group = b.count, g.no
 		g.key = memberKey(g.key[:0], l.no, b.sub().uid, b.name(), b.chunks)
-		g.val = appendMembers(g.val[:0], b.name(), b.recent[len(b.recent)-fresh:])
+		g.val = appendMembers(g.val[:0], b.name(), f.entries[f.written:])
 		g.set()
+		f.written, f.group = len(f.entries), g.no
 	}
 	g.key = queueSeqKey(g.key[:0], kindBatch, l.no, b.sub().uid, b.name())
-	g.val = batchRecord{b.batchHeader, b.state, b.due.at}.append(g.val[:0])
+	g.val = batchRecord{b.batchHeader, b.state, b.due.at, b.sending}.append(g.val[:0])
 	g.set()
 }
 
 func (l *lane) eraseBatch(g *group, b *batch) {
-	if b.written == 0 {
+	if b.chunks == 0 {
 		return // it came and went within the group
 	}
 	g.key = queueSeqKey(g.key[:0], kindBatch, l.no, b.sub().uid, b.name())
 	g.del()
-	for chunk := 1; chunk <= b.chunks; chunk++ {
+	for chunk := int32(1); chunk <= b.chunks; chunk++ {
 		g.key = memberKey(g.key[:0], l.no, b.sub().uid, b.name(), chunk)
 		g.del()
 	}
@@ -42,12 +58,12 @@ func (l *lane) eraseBatch(g *group, b *batch) {
 type manifest struct {
 	uid    uid
 	name   uint64
-	onDisk int
+	onDisk int32
 	recent []entry
 }
 
 func (b *batch) manifest() manifest {
-	return manifest{uid: b.sub().uid, name: b.name(), onDisk: b.onDisk, recent: b.recent}
+	return manifest{uid: b.sub().uid, name: b.name(), onDisk: b.onDisk, recent: b.recent()}
 }
 
 // members are the members of a batch, in the order they were appended. What
@@ -90,13 +106,13 @@ type kept struct {
 }
 
 func (k *kept) add(b *batch) {
-	if b.kept || len(b.recent) == 0 {
+	if b.kept || b.fresh == nil {
 		return
 	}
 	b.kept = true
 	k.list = append(k.list, b)
 	k.live++
-	k.members += len(b.recent)
+	k.members += len(b.fresh.entries)
 }
 
 // forget lets go of a batch's members.
@@ -104,16 +120,16 @@ func (k *kept) forget(b *batch) {
 	if b.kept {
 		b.kept = false
 		k.live--
-		k.members -= len(b.recent)
+		k.members -= len(b.fresh.entries)
 	}
-	b.recent, b.onDisk = nil, b.chunks
+	b.fresh, b.onDisk = nil, b.chunks
 }
 
 // trim forgets the oldest that are too many, if the disk has them.
 func (k *kept) trim(applied uint64) {
 	for len(k.list) > 0 {
 		b := k.list[0]
-		if b.kept && (k.members <= k.limit || b.written < b.count || b.group > applied) {
+		if b.kept && (k.members <= k.limit || b.fresh.written < len(b.fresh.entries) || b.fresh.group > applied) {
 			break
 		}
 		if b.kept {

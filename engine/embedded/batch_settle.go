@@ -36,7 +36,7 @@ func (l *lane) settleBatch(g *group, item *millrace.Outcome, now int64) (done mi
 	l.logAttempt(g, s, item.Log)
 	b := s.named(item.Name)
 	switch {
-	case b == nil || b.state != batchPending || b.token != item.Token || b.due.at <= now:
+	case b == nil || b.state != batchPending || b.sending.token != item.Token || b.due.at <= now:
 		done.Lost = true
 	case item.OK:
 		l.succeed(g, b)
@@ -84,11 +84,11 @@ func (l *lane) failBatch(g *group, b *batch, why *millrace.Outcome, now int64) (
 	}
 	l.setError(g, b, why.Error)
 	l.takeOut(b)
-	dead = b.attempts > len(s.settings.Schedule)
+	dead = int(b.attempts) > len(s.settings.Schedule)
 	if dead {
 		l.put(b, batchDead, l.retainedUntil(s, now))
 	} else {
-		l.put(b, batchEarly, now+s.wait(b.attempts-1, why))
+		l.put(b, batchEarly, now+s.wait(int(b.attempts)-1, why))
 		if s.settings.Ordered {
 			s.blocking = b
 		}

@@ -54,7 +54,7 @@ func (l *lane) takeBatches(g *group, t *millrace.Take, now int64) (list []given)
 			continue
 		}
 		b := s.named(s.ready.first().seq)
-		if bytes += b.bytes; bytes > t.MaxBytes && len(list) > 0 {
+		if bytes += int(b.bytes); bytes > t.MaxBytes && len(list) > 0 {
 			break
 		}
 		l.leaveRing()
@@ -62,9 +62,9 @@ func (l *lane) takeBatches(g *group, t *millrace.Take, now int64) (list []given)
 		l.admit(g, s)
 		list = append(list, given{
 			batch: millrace.TakenBatch{
-				Subscription: s.uid.String(), Name: b.name(), Attempt: b.attempts, CreatedAt: milli(b.created), Format: b.format,
+				Subscription: s.uid.String(), Name: b.name(), Attempt: int(b.attempts), CreatedAt: milli(b.created), Format: b.format,
 			},
-			manifest: b.manifest(), count: b.count,
+			manifest: b.manifest(), count: int(b.count),
 		})
 	}
 	return list
@@ -74,7 +74,7 @@ func (l *lane) takeBatches(g *group, t *millrace.Take, now int64) (list []given)
 func (l *lane) send(g *group, b *batch, t *millrace.Take, now int64) {
 	l.takeOut(b)
 	b.attempts++
-	b.token, b.node = t.Token, t.Node
+	b.sending = &sending{t.Token, t.Node}
 	l.put(b, batchPending, now+wholeMilli(t.For))
 	l.touch(g, b)
 }

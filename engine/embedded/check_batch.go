@@ -88,7 +88,8 @@ func (a *agenda) has(d *due) bool { return d.pos >= 0 && d.pos < len(a.heap) && 
 
 func (c *checker) checkBatch(b, disk *batch) {
 	s := b.sub()
-	if disk == nil || b.batchHeader != disk.batchHeader || b.state != disk.state || b.due.at != disk.due.at {
+	same := disk != nil && b.batchHeader == disk.batchHeader && b.state == disk.state && b.due.at == disk.due.at
+	if !same || (b.sending == nil) != (disk.sending == nil) || b.sending != nil && *b.sending != *disk.sending {
 		c.add("subscription %s: batch %d is otherwise on disk", s.uid, b.name())
 	}
 	in := &c.lane.agenda
@@ -118,10 +119,10 @@ func (c *checker) checkMembers() error {
 			for _, e := range list {
 				size += int(e.size)
 			}
-			if len(list) != b.count || size != b.bytes || len(list) > 0 && list[0].seq != b.name() {
+			if len(list) != int(b.count) || size != int(b.bytes) || len(list) > 0 && list[0].seq != b.name() {
 				c.add("subscription %s: batch %d counts %d events of %d bytes but has %d of %d", s.uid, b.name(), b.count, b.bytes, len(list), size)
 			}
-			if n := len(list) - len(b.recent); n < 0 || !slices.Equal(list[n:], b.recent) || n > 0 && b.onDisk == 0 {
+			if n := len(list) - len(b.recent()); n < 0 || !slices.Equal(list[n:], b.recent()) || n > 0 && b.onDisk == 0 {
 				c.add("subscription %s: batch %d has other events in memory than on disk", s.uid, b.name())
 			}
 		}

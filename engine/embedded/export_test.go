@@ -26,7 +26,7 @@ func (e *Engine) MembersInMemory() (n int) {
 		l.mu.Lock()
 		for _, s := range l.subs {
 			for _, b := range s.batches {
-				n += len(b.recent)
+				n += len(b.recent())
 			}
 		}
 		l.mu.Unlock()

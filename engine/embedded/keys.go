@@ -85,7 +85,7 @@ func queueSeqKey(b []byte, kind byte, lane int, q uid, seq uint64) []byte {
 }
 
 // memberKey names a chunk of the events of a batch.
-func memberKey(b []byte, lane int, s uid, name uint64, chunk int) []byte {
+func memberKey(b []byte, lane int, s uid, name uint64, chunk int32) []byte {
 	return binary.BigEndian.AppendUint32(queueSeqKey(b, kindMember, lane, s, name), uint32(chunk))
 }
 

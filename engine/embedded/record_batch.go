@@ -62,8 +62,9 @@ func decodeSubState(b []byte) (subscriptionState, error) {
 // batchRecord is a batch as it is stored, without its members.
 type batchRecord struct {
 	batchHeader
-	state batchState
-	due   int64
+	state   batchState
+	due     int64
+	sending *sending // pending
 }
 
 func (h batchRecord) append(b []byte) []byte {
@@ -73,7 +74,7 @@ func (h batchRecord) append(b []byte) []byte {
 	if h.state != batchPending {
 		return b
 	}
-	return appendText(append(b, h.token[:]...), h.node)
+	return appendText(append(b, h.sending.token[:]...), h.sending.node)
 }
 
 func decodeBatch(b []byte) (batchRecord, error) {
@@ -82,11 +83,12 @@ func decodeBatch(b []byte) (batchRecord, error) {
 	if c := r.take(1); len(c) == 1 {
 		h.state = batchState(c[0])
 	}
-	h.due, h.count, h.bytes, h.chunks = r.varint(), int(r.varint()), int(r.varint()), int(r.varint())
-	h.attempts, h.created, h.failed, h.format = int(r.varint()), r.varint(), r.varint() != 0, r.text()
+	h.due, h.count, h.bytes, h.chunks = r.varint(), int32(r.varint()), int32(r.varint()), int32(r.varint())
+	h.attempts, h.created, h.failed, h.format = int32(r.varint()), r.varint(), r.varint() != 0, r.text()
 	if h.state == batchPending {
-		copy(h.token[:], r.take(len(h.token)))
-		h.node = r.text()
+		h.sending = &sending{}
+		copy(h.sending.token[:], r.take(len(h.sending.token)))
+		h.sending.node = r.text()
 	}
 	r.bad = r.bad || h.state < batchEarly || h.state > batchDead
 	return h, r.err("a batch")

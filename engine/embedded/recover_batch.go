@@ -47,7 +47,7 @@ func (l *lane) loadBatch(s *subscription, name uint64, r *batchRecord) {
 		r.format = s.settings.Format // one string for all
 	}
 	b := newBatch(s, name, r.batchHeader)
-	b.written, b.onDisk = b.count, b.chunks
+	b.onDisk, b.sending = b.chunks, r.sending
 	s.batches = append(s.batches, b)
 	s.queued += int64(b.count)
 	l.put(b, r.state, r.due)

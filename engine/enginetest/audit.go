@@ -15,7 +15,9 @@ import (
 // everything that is wrong: an acknowledged event that is lost, one that nobody
 // published, one that is in some of its queues only, one that is stored twice, a
 // settled or purged message that came back, a redriven one that did not, a chain
-// of keys with a gap, an error that a caller must not see. It publishes everything again and drains the store.
+// of keys with a gap, a batch that was sent and came back, that changed or that was
+// overtaken, an error that a caller must not see. It publishes everything again and
+// drains the store.
 func Audit(ctx context.Context, e millrace.Engine, h History) error {
 	a := newAudit(e)
 	a.read(h)
@@ -34,6 +36,7 @@ func Audit(ctx context.Context, e millrace.Engine, h History) error {
 	}
 	a.judgeChains()
 	a.judgeOrder(h)
+	a.judgeBatches()
 	if err := a.judgeCounts(ctx); err != nil {
 		return err
 	}
@@ -61,6 +64,7 @@ type audit struct {
 	dead    map[string]int64
 	last    map[chain]uint64 // of the ordered queue: what was drained last
 	managed managed
+	post    *post
 	faults  []error
 }
 
@@ -88,6 +92,7 @@ func newAudit(e millrace.Engine) *audit {
 		engine: e, fates: map[string]*fate{}, bySeq: map[uint64]string{}, settled: map[place]*settlement{},
 		leases: map[place]map[int]bool{}, found: map[place]string{}, dead: map[string]int64{}, last: map[chain]uint64{},
 		managed: managed{settings: map[tenantAt]*setting{}},
+		post:    newPost(),
 	}
 }
 
@@ -144,6 +149,8 @@ func (a *audit) readInvocation(e Entry, outcome Phase, at int) {
 			s := a.settlement(place{e.Queue, m.Seq})
 			s.tried = s.tried || outcome != Refused && e.Verb != string(millrace.Retry) && !e.Released
 		}
+	case "outcome":
+		a.outcomeTried(e, outcome)
 	}
 }
 
@@ -167,6 +174,12 @@ func (a *audit) readOutcome(call, e Entry, invoked, at int) {
 		for _, m := range e.Events {
 			a.readLease(e.Queue, m, invoked)
 		}
+	case "take":
+		for _, b := range e.Batches {
+			a.readTake(parcel{e.Lane, b.Sub, b.Name}, b, invoked, at)
+		}
+	case "outcome":
+		a.readOutcomes(e, invoked, at)
 	case "settle":
 		for _, m := range e.Events {
 			if call.Released && !m.Lost {
@@ -267,8 +280,8 @@ func (a *audit) republish(ctx context.Context) error {
 			case s.Duplicate != first:
 				a.wrong("of the commit of event %s only a part was stored", f.ID)
 			}
-			if f.Delay == 0 && s.Sinks != len(f.Queues) {
-				a.wrong("event %s is in %d queues, want %d", f.ID, s.Sinks, len(f.Queues))
+			if f.Delay == 0 && s.Sinks != len(f.Queues)+len(f.Subs) {
+				a.wrong("event %s is in %d sinks, want %d", f.ID, s.Sinks, len(f.Queues)+len(f.Subs))
 			}
 			stamp := LedgerEvent{Seq: s.Seq, Prev: s.Prev, Duplicate: s.Duplicate}
 			a.stamped(f.ID, stamp)
@@ -299,6 +312,10 @@ func (a *audit) drain(ctx context.Context) error {
 			if err := a.drainQueue(ctx, lane, queue, now, token); err != nil {
 				return err
 			}
+		}
+		token[1]++
+		if err := a.drainBatches(ctx, lane, now, token); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -40,6 +40,9 @@ func both2(id string) []LedgerEvent {
 
 func TestAnHonestStoreIsFoundClean(t *testing.T) {
 	m, l := story(t)
+	mail(l)
+	k := l.take("take", 0, 5)
+	l.tell("some", 0, []millrace.Outcome{k.sent(0), k.failed(1), k.failed(2)})
 	l.Ledger.Record(Entry{Call: "unknown", Phase: Invoked, Op: "publish", Events: both2("x")})
 	l.Ledger.Record(Entry{Call: "unknown", Phase: Uncertain, Op: "publish"})
 	if err := Audit(t.Context(), m, l.Ledger.History()); err != nil {
@@ -82,7 +85,7 @@ type tamper struct {
 }
 
 func tampers() []tamper {
-	return slices.Concat(storeTampers(), ledgerTampers(), orderTampers(), manageTampers())
+	return slices.Concat(storeTampers(), ledgerTampers(), orderTampers(), manageTampers(), batchTampers())
 }
 
 // orderTampers are what a faulty engine would do to order and to delayed events.

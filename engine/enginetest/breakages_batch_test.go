@@ -101,7 +101,10 @@ func batchBreakages() []breakage {
 				s.current = b
 			}
 		}))},
+		{"batch changes under load", "Load/NothingIsLostOrTwiceUnderLoad", batchChanges},
 		{"batch changes", "Outcome/ABatchIsTheSameOnEveryAttempt", batchChanges},
+		{"batches lost under load", "Load/NothingIsLostOrTwiceUnderLoad", batchLost},
+		{"sent batches return under load", "Load/NothingIsLostOrTwiceUnderLoad", sentReturns},
 		{"dead batches kept for ever", "Outcome/ADeadBatchGoesWhenItsRetentionIsOver", withSettings(func(s *millrace.SubscriptionSettings) { s.Retention = 0 })},
 	}
 }
@@ -116,6 +119,7 @@ func subBreakages() []breakage {
 		{"success keeps the park", "Park/ASuccessEndsAPark", parkKept},
 		{"poison parks", "Park/APoisonousBatchAmongHealthyOnesParksNobody", poisonParks},
 		{"overtaken", "Sequence/NothingOvertakesABatchThatFailed", overtaken},
+		{"overtaken, under load", "Load/NothingIsLostOrTwiceUnderLoad", overtaken},
 		{"overtaken, at random", "Random/AnEngineAnswersRandomOperationsAsTheModelDoes", overtaken},
 		{"paused is served", "Setting/APausedSubscriptionCollectsAndSendsNothing", withSettings(func(s *millrace.SubscriptionSettings) { s.Paused = false })},
 		{"disabled collects", "Setting/ADisabledSubscriptionSkipsAndCounts", withSettings(func(s *millrace.SubscriptionSettings) { s.Disabled, s.Paused = false, s.Disabled })},
@@ -175,7 +179,7 @@ func ofSubs(f func(*modelLane, *modelSub)) func(*modelLane) {
 
 func ofBatches(f func(*modelLane, *modelSub, *modelBatch)) func(*modelLane) {
 	return ofSubs(func(l *modelLane, s *modelSub) {
-		for _, b := range s.batches {
+		for _, b := range slices.Clone(s.batches) {
 			f(l, s, b)
 		}
 	})
@@ -237,6 +241,26 @@ func batchChanges(m *Model) millrace.Engine {
 			slices.Reverse(b.events)
 		}
 	}))(m)
+}
+
+// batchLost loses one in ten batches that failed.
+func batchLost(m *Model) millrace.Engine {
+	n := 0
+	return meddling("settle", nil, ofBatches(func(_ *modelLane, s *modelSub, b *modelBatch) {
+		if n++; n%10 == 0 && b.state == millrace.BatchEarly && b.attempts > 0 {
+			s.remove(b)
+		}
+	}))(m)
+}
+
+// sentReturns forgets one in five successes that it has acknowledged.
+func sentReturns(m *Model) millrace.Engine {
+	n := 0
+	return withOutcome(func(_ *modelLane, o *millrace.Outcome) {
+		if n++; n%5 == 0 {
+			o.OK = false
+		}
+	})(m)
 }
 
 func parkKept(m *Model) millrace.Engine {

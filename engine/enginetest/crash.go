@@ -150,7 +150,7 @@ func (k Kills) audit(t *testing.T, dir string) {
 	if err := e.Close(); err != nil {
 		t.Errorf("close: %v", err)
 	}
-	if h.Acknowledged("publish") < k.Times || h.Acknowledged("settle") < k.Times {
+	if h.Acknowledged("publish") < k.Times || h.Acknowledged("settle") < k.Times || h.Acknowledged("outcome") < k.Times/2 {
 		t.Errorf("the ledger holds too little to judge: %d entries", len(h))
 	}
 	for _, op := range managementOps() {

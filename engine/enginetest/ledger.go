@@ -30,7 +30,7 @@ const (
 type Entry struct {
 	Call   string // pairs an outcome with its invocation
 	Phase  Phase
-	Op     string // publish, lease, settle, release; redrive, purge, inject, weigh
+	Op     string // publish, lease, settle, release; redrive, purge, inject, weigh; take, outcome
 	Lane   int
 	Queue  string        `json:",omitempty"`
 	Verb   string        `json:",omitempty"`
@@ -44,11 +44,13 @@ type Entry struct {
 
 	Code  millrace.Code `json:",omitempty"`
 	Error string        `json:",omitempty"`
+
+	Batches []LedgerBatch `json:",omitempty"`
 }
 
 // ended is the entry of a call's outcome.
 func (e Entry) ended(err error) Entry {
-	e.Phase, e.Code, e.Events = outcome(err), millrace.CodeOf(err), nil
+	e.Phase, e.Code, e.Events, e.Batches = outcome(err), millrace.CodeOf(err), nil, nil
 	if err != nil {
 		e.Error = err.Error()
 	}
@@ -61,6 +63,7 @@ type LedgerEvent struct {
 	Tenant    string   `json:",omitempty"`
 	Key       string   `json:",omitempty"`
 	Queues    []string `json:",omitempty"`
+	Subs      []string `json:",omitempty"`
 	Seq       uint64   `json:",omitempty"` // of a message: its name
 	Own       uint64   `json:",omitempty"` // the event's own seq, if it was injected
 	Prev      uint64   `json:",omitempty"`
@@ -69,6 +72,16 @@ type LedgerEvent struct {
 	Lost      bool     `json:",omitempty"`
 
 	Delay time.Duration `json:",omitempty"` // of an event that is held first
+}
+
+// LedgerBatch is a batch of a take, or how its sending went.
+type LedgerBatch struct {
+	Sub     string
+	Name    uint64
+	Attempt int           `json:",omitempty"`
+	Events  []LedgerEvent `json:",omitempty"` // ids, seqs and prevs
+	OK      bool          `json:",omitempty"`
+	Lost    bool          `json:",omitempty"`
 }
 
 // History is what a ledger has written down, in order.
@@ -90,7 +103,7 @@ func (h History) Cut(n int) History {
 func (h History) Acknowledged(op string) int {
 	n := 0
 	for _, e := range h {
-		if e.Phase == Done && e.Op == op && (len(e.Events)+e.Count > 0 || op == "inject" || op == "weigh") {
+		if e.Phase == Done && e.Op == op && (len(e.Events)+len(e.Batches)+e.Count > 0 || op == "inject" || op == "weigh") {
 			n++
 		}
 	}

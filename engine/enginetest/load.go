@@ -30,14 +30,17 @@ func loadQueues() []string { return append(consumedQueues(), purgedQueue) }
 
 func consumedQueues() []string { return []string{patientQueue, impatientQueue, orderedQueue} }
 
-// Load publishes, leases and settles at full tilt, redrives, purges, injects and
-// changes weights in between, and writes down every call and its outcome. What it publishes it names by an id, so that it can be asked for again.
+// Load publishes, leases and settles, takes batches and tells how they went, at
+// full tilt, redrives, purges, injects and changes weights in between, and writes
+// down every call and its outcome. What it publishes it names by an id, so that it
+// can be asked for again.
 type Load struct {
 	Engine    millrace.Engine
 	Ledger    *Ledger
 	Name      string        // of this load; no two loads of one store share one
 	Producers int           // 8 if 0
 	Consumers int           // 8 if 0
+	Senders   int           // of batches; 3 if 0
 	Pace      time.Duration // between the calls of one producer; 1 ms if 0
 	Lease     time.Duration // 400 ms if 0
 	Timeout   time.Duration // of each call; 1 minute if 0
@@ -46,12 +49,12 @@ type Load struct {
 	calm   sync.RWMutex // held for reading while a lease or a settlement is under way
 }
 
-// Prepare makes the queues of a load known to every lane. It may be repeated.
+// Prepare makes the queues and subscriptions of a load known to every lane. It may be repeated.
 func Prepare(ctx context.Context, e millrace.Engine) error {
 	a := millrace.Apply{Version: loadVersion, Queues: []millrace.QueueSettings{
 		{UID: patientQueue, Version: loadVersion}, {UID: impatientQueue, Version: loadVersion, MaxAttempts: 4},
 		{UID: orderedQueue, Version: loadVersion, Ordered: true}, {UID: purgedQueue, Version: loadVersion},
-	}}
+	}, Subscriptions: loadSettings()}
 	for lane := range e.Identity().Lanes {
 		if _, err := e.Apply(ctx, lane, a); err != nil {
 			return fmt.Errorf("prepare lane %d: %w", lane, err)
@@ -70,6 +73,9 @@ func (l *Load) Run(ctx context.Context) {
 	for i := range l.Consumers {
 		wg.Go(func() { l.consume(ctx, i) })
 	}
+	for i := range l.Senders {
+		wg.Go(func() { l.send(ctx, i) })
+	}
 	wg.Go(func() { l.step(ctx) })
 	wg.Go(func() { l.manage(ctx) })
 	wg.Wait()
@@ -81,6 +87,9 @@ func (l *Load) defaults() {
 	}
 	if l.Consumers == 0 {
 		l.Consumers = 8
+	}
+	if l.Senders == 0 {
+		l.Senders = 3
 	}
 	if l.Pace == 0 {
 		l.Pace = time.Millisecond
@@ -141,12 +150,13 @@ func (l *Load) events(random *rand.Rand, who, n int) []LedgerEvent {
 	tenant, key := tenantOf(random), fmt.Sprint("k", random.IntN(3))
 	if random.IntN(6) == 0 {
 		id := fmt.Sprintf("%s-%d-%d~%s", l.Name, who, n, tenant)
-		return []LedgerEvent{{ID: id, Tenant: tenant, Queues: heldQueues(), Delay: time.Duration(20+random.IntN(80)) * time.Millisecond}}
+		return []LedgerEvent{{ID: id, Tenant: tenant, Queues: heldQueues(), Subs: loadSubs(), Delay: time.Duration(20+random.IntN(80)) * time.Millisecond}}
 	}
 	queues := [][]string{{patientQueue}, {impatientQueue}, {patientQueue, impatientQueue}, {orderedQueue}, {orderedQueue, patientQueue}, {purgedQueue}, {patientQueue, purgedQueue}}[random.IntN(7)]
+	subs := [][]string{nil, {plainSub}, {orderedSub}, loadSubs()}[random.IntN(4)]
 	events := make([]LedgerEvent, 1+random.IntN(3))
 	for i := range events {
-		events[i] = LedgerEvent{ID: fmt.Sprintf("%s-%d-%d-%d", l.Name, who, n, i), Tenant: tenant, Key: key, Queues: queues}
+		events[i] = LedgerEvent{ID: fmt.Sprintf("%s-%d-%d-%d", l.Name, who, n, i), Tenant: tenant, Key: key, Queues: queues, Subs: subs}
 	}
 	return events
 }
@@ -166,14 +176,14 @@ func (l *Load) publish(call string, events []LedgerEvent) Phase {
 	return e.Phase
 }
 
-// heldQueues are where a load routes the delayed events that are due.
+// heldQueues are where a load routes the delayed events that are due, beside all of its subscriptions.
 func heldQueues() []string { return []string{patientQueue, orderedQueue} }
 
 // commitFrom is the commit of a delayed event that is due; its id ends with its tenant.
 func commitFrom(h millrace.HeldEvent) millrace.Commit {
 	_, tenant, _ := strings.Cut(string(h.Body), "~")
 	e := event(tenant, string(h.Body), heldQueues()...)
-	e.From = h.Name
+	e.From, e.Batches = h.Name, loadSubs()
 	return millrace.Commit{Version: loadVersion, Events: []millrace.CommitEvent{e}}
 }
 
@@ -187,7 +197,9 @@ func commitOf(events []LedgerEvent) millrace.Commit {
 			c.Events = append(c.Events, late)
 			continue
 		}
-		c.Events = append(c.Events, known(keyed(event(e.Tenant, e.ID, e.Queues...), e.Key), e.ID))
+		now := known(keyed(event(e.Tenant, e.ID, e.Queues...), e.Key), e.ID)
+		now.Batches = e.Subs
+		c.Events = append(c.Events, now)
 	}
 	return c
 }
@@ -387,7 +399,7 @@ func nothingLostOverAClose(t *testing.T, c Config) {
 // judge fails the test unless the store is as the history says, and there is something to judge.
 func (r *rig) judge(h History) {
 	r.Helper()
-	for _, op := range []string{"publish", "lease", "settle"} {
+	for _, op := range []string{"publish", "lease", "settle", "take", "outcome"} {
 		if h.Acknowledged(op) < 5 {
 			r.Errorf("only %d calls of %s were acknowledged", h.Acknowledged(op), op)
 		}

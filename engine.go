@@ -59,8 +59,9 @@ type Store interface {
 	// subscriptions is said with Batches; each batch, and each end of a park, is one of max.
 	Step(ctx context.Context, lane int, now time.Time, max int) (Stepped, error)
 
-	// Sweep frees up to max entries of what removed sinks left in a lane and
-	// returns how many it freed; fewer than max means that there is no more.
+	// Sweep frees up to max entries (messages, events of batches) of what removed
+	// sinks left in a lane and returns how many it freed; fewer than max means that
+	// there is no more. They count as dropped in the lane.
 	Sweep(ctx context.Context, lane int, max int) (int, error)
 
 	// LaneStats returns a lane's counters.

@@ -45,13 +45,24 @@ func (s *Shares) Served(tenant string, weight int) (unfair error) {
 // court is the judges of a pair: what engine and model answer alike must be fair and in order.
 type court struct {
 	shares   map[*modelQueue]*Shares
-	redriven map[uint64]bool // may come after later ones of their key
+	turns    map[*modelLane]*Shares // of subscriptions
+	redriven map[uint64]bool        // may come after later ones of their key
 	verdict  error
 }
 
 // sit makes the pair's judges watch what the model serves.
 func (p *pair) sit() {
-	p.court = &court{shares: map[*modelQueue]*Shares{}, redriven: map[uint64]bool{}}
+	p.court = &court{shares: map[*modelQueue]*Shares{}, turns: map[*modelLane]*Shares{}, redriven: map[uint64]bool{}}
+	for _, l := range p.model.lanes {
+		p.court.turns[l] = NewShares()
+	}
+	p.model.gave = func(l *modelLane, uid string) {
+		if p.turnsOpen || p.court.verdict != nil {
+			return
+		}
+		p.court.verdict = p.court.turns[l].Served(uid, 1)
+		p.court.turns[l].Can(uid, l.subs[uid].servable())
+	}
 	p.model.served = func(q *modelQueue, msg *modelMessage) {
 		if p.turnsOpen || p.court.verdict != nil {
 			return
@@ -97,6 +108,9 @@ func (p *pair) judge() {
 		p.Fatal(p.court.verdict)
 	}
 	for _, l := range p.model.lanes {
+		for uid := range p.subs {
+			p.court.turns[l].Can(uid, l.subs[uid] != nil && l.subs[uid].servable())
+		}
 		for _, q := range l.queues {
 			for _, tenant := range []string{"a", "b", "c", "d", "e", "f"} {
 				p.court.of(q).Can(tenant, q.canServe(tenant))

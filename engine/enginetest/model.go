@@ -22,6 +22,7 @@ type Model struct {
 	watcher  func(millrace.Hint)
 	hints    []millrace.Hint
 	served   func(*modelQueue, *modelMessage) // watches what is served, if it is set
+	gave     func(*modelLane, string)         // watches whose batches are given, if it is set
 }
 
 // modelLane is one lane: a clock, a counter, and what it holds.

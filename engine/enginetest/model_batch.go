@@ -215,6 +215,9 @@ func (m *Model) Take(_ context.Context, lane int, t millrace.Take) (millrace.Tak
 		l.subRing = l.subRing[1:]
 		b.state, b.attempts, b.token, b.node, b.due = millrace.BatchPending, b.attempts+1, t.Token, t.Node, l.t+whole(t.For)
 		m.admit(l, uid)
+		if m.gave != nil {
+			m.gave(l, uid)
+		}
 		done.Batches = append(done.Batches, millrace.TakenBatch{
 			Subscription: uid, Name: b.name, Attempt: b.attempts, CreatedAt: at(b.created), Format: b.format, Events: b.shown(),
 		})

@@ -87,7 +87,6 @@ func (m *Model) Apply(_ context.Context, lane int, a millrace.Apply) (gone []str
 			l.subRing = slices.DeleteFunc(l.subRing, func(o string) bool { return o == uid })
 		}
 	}
-	gone = m.applySubs(l, a.Subscriptions)
 	for _, s := range a.Queues {
 		switch q := l.queues[s.UID]; {
 		case l.removed[s.UID]:
@@ -98,7 +97,7 @@ func (m *Model) Apply(_ context.Context, lane int, a millrace.Apply) (gone []str
 			m.change(l, q, s)
 		}
 	}
-	return gone, nil
+	return append(gone, m.applySubs(l, a.Subscriptions)...), nil
 }
 
 // change gives a queue other settings: who may be served then enters the ring.

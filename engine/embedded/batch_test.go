@@ -77,6 +77,9 @@ func takeAndSend(t testing.TB, e *embedded.Engine, token uint64) (events int) {
 
 func TestABatchThatWaitsCostsItsHeader(t *testing.T) {
 	const events, size, most = 200_000, 10, 250
+	if embedded.BatchSize > 128 {
+		t.Errorf("the header of a batch takes %d bytes, want 128 at most", embedded.BatchSize)
+	}
 	dir := t.TempDir()
 	e := openAt(t, dir)
 	publishTo(t, e, defineSubs(t, e, 1, size), events)

@@ -1,6 +1,9 @@
 package embedded
 
-import "time"
+import (
+	"time"
+	"unsafe"
+)
 
 // SetFreeSpace makes the engine believe that so much space is free.
 func (e *Engine) SetFreeSpace(reserve uint64, free func() (uint64, error)) {
@@ -61,3 +64,6 @@ func (e *Engine) RecordsOfSinks() map[string]int {
 	}
 	return found
 }
+
+// BatchSize is how many bytes of memory the header of a batch takes.
+const BatchSize = unsafe.Sizeof(batch{})

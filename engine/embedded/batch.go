@@ -1,6 +1,10 @@
 package embedded
 
-import "github.com/millrace-dev/millrace"
+import (
+	"slices"
+
+	"github.com/millrace-dev/millrace"
+)
 
 // batchState is where a batch stands.
 type batchState byte
@@ -77,6 +81,7 @@ func (l *lane) takeOut(b *batch) {
 		s.deadBatches--
 		s.dead -= int64(b.count)
 		s.queued += int64(b.count)
+		s.living = min(s.living, b.name()-1)
 	}
 	if b.state != batchReady {
 		l.agenda.remove(&b.due)
@@ -174,11 +179,21 @@ func (l *lane) setError(g *group, b *batch, why string) {
 	g.set()
 }
 
-// lastError is why the last attempt of a batch failed.
-func (l *lane) lastError(b *batch) (string, error) {
-	if !b.failed {
-		return "", nil
+// lastErrors is why the last attempt of each of some batches of a subscription
+// failed.
+func (l *lane) lastErrors(s *subscription, list []*batch) ([]string, error) {
+	errors := make([]string, len(list))
+	if !slices.ContainsFunc(list, func(b *batch) bool { return b.failed }) {
+		return errors, nil
 	}
-	value, err := l.overlay.get(queueSeqKey(nil, kindBatchError, l.no, b.sub().uid, b.name()))
-	return string(value), err
+	it, err := l.overlay.prefixed(queueKey(nil, kindBatchError, l.no, s.uid))
+	if err != nil {
+		return nil, err
+	}
+	for i, b := range list {
+		if b.failed && it.SeekGE(queueSeqKey(nil, kindBatchError, l.no, s.uid, b.name())) && lastNumber(it.Key()) == b.name() {
+			errors[i] = string(it.Value())
+		}
+	}
+	return errors, it.Close()
 }

@@ -7,39 +7,46 @@ import (
 	"github.com/millrace-dev/millrace"
 )
 
+// eventsAtOnce is about how many events of batches one transition drops: a
+// batch has many, and nobody should wait for all of a thousand batches.
+const eventsAtOnce = 10_000
+
 // ListBatches lists batches by name, after one.
-func (e *Engine) ListBatches(ctx context.Context, no int, p millrace.BatchPage) ([]millrace.Batch, error) {
-	var list []millrace.Batch
-	err := e.lookSub(ctx, no, p.Subscription, func(l *lane, s *subscription, _ *group) error {
+func (e *Engine) ListBatches(ctx context.Context, no int, p millrace.BatchPage) (list []millrace.Batch, err error) {
+	err = e.lookSub(ctx, no, p.Subscription, func(l *lane, s *subscription, _ *group) (err error) {
+		var chosen []*batch
 		for _, b := range s.batches[s.after(p.After):] {
-			if len(list) >= p.Limit {
+			if len(chosen) >= p.Limit {
 				break
 			}
-			if b.state == batchGone || p.State != "" && p.State != b.state.word() {
-				continue
+			if b.state != batchGone && (p.State == "" || p.State == b.state.word()) {
+				chosen = append(chosen, b)
 			}
-			shown, err := l.show(b)
-			if err != nil {
-				return e.readFailed(err)
-			}
-			list = append(list, shown)
 		}
-		return nil
+		list, err = l.show(s, chosen)
+		return err
 	})
 	return list, err
 }
 
-// show is a batch as listings show it.
-func (l *lane) show(b *batch) (millrace.Batch, error) {
-	why, err := l.lastError(b)
-	shown := millrace.Batch{
-		Name: b.name(), State: b.state.word(), Current: b.sub().current == b, Count: int(b.count), Bytes: int(b.bytes),
-		Attempts: int(b.attempts), CreatedAt: milli(b.created), DueAt: moment(b.due.at), Error: why,
+// show is batches of a subscription as listings show them.
+func (l *lane) show(s *subscription, batches []*batch) ([]millrace.Batch, error) {
+	errors, err := l.lastErrors(s, batches)
+	if err != nil {
+		return nil, l.engine.readFailed(err)
 	}
-	if b.sending != nil {
-		shown.Node = b.sending.node
+	var list []millrace.Batch
+	for i, b := range batches {
+		shown := millrace.Batch{
+			Name: b.name(), State: b.state.word(), Current: s.current == b, Count: int(b.count), Bytes: int(b.bytes),
+			Attempts: int(b.attempts), CreatedAt: milli(b.created), DueAt: moment(b.due.at), Error: errors[i],
+		}
+		if b.sending != nil {
+			shown.Node = b.sending.node
+		}
+		list = append(list, shown)
 	}
-	return shown, err
+	return list, nil
 }
 
 func errNoBatch() error {
@@ -48,7 +55,7 @@ func errNoBatch() error {
 
 // Batch returns one batch with its events.
 func (e *Engine) Batch(ctx context.Context, no int, uid string, name uint64) (millrace.Batch, []millrace.BatchEvent, error) {
-	var shown millrace.Batch
+	var shown []millrace.Batch
 	var m manifest
 	err := e.lookSub(ctx, no, uid, func(l *lane, s *subscription, _ *group) (err error) {
 		b := s.named(name)
@@ -56,22 +63,20 @@ func (e *Engine) Batch(ctx context.Context, no int, uid string, name uint64) (mi
 			return errNoBatch()
 		}
 		m = b.manifest()
-		if shown, err = l.show(b); err != nil {
-			return e.readFailed(err)
-		}
-		return nil
+		shown, err = l.show(s, []*batch{b})
+		return err
 	})
 	if err != nil {
 		return millrace.Batch{}, nil, err
 	}
-	events, err := e.lanes[no].readEvents(m, shown.Count)
+	events, err := e.lanes[no].readEvents([]manifest{m})
 	if err != nil {
 		return millrace.Batch{}, nil, e.readFailed(err)
 	}
-	if events == nil { // it has gone meanwhile
+	if events[0] == nil { // it has gone meanwhile
 		return millrace.Batch{}, nil, errNoBatch()
 	}
-	return shown, events, nil
+	return shown[0], events[0], nil
 }
 
 // RetryBatches makes batches ready at once.
@@ -141,7 +146,12 @@ func (e *Engine) DropOldest(ctx context.Context, no int, most int) ([]millrace.D
 	defer e.leave()
 	var list []millrace.DroppedBatch
 	err = l.do(ctx, func(g *group) error {
+		events := 0
 		for _, b := range l.oldest(most) {
+			if events >= eventsAtOnce {
+				break
+			}
+			events += int(b.count)
 			list = append(list, millrace.DroppedBatch{Subscription: b.sub().uid.String(), Name: b.name(), Count: int(b.count)})
 			l.dropBatch(g, b)
 		}

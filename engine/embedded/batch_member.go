@@ -58,12 +58,13 @@ func (l *lane) eraseBatch(g *group, b *batch) {
 type manifest struct {
 	uid    uid
 	name   uint64
+	count  int
 	onDisk int32
 	recent []entry
 }
 
 func (b *batch) manifest() manifest {
-	return manifest{uid: b.sub().uid, name: b.name(), onDisk: b.onDisk, recent: b.recent()}
+	return manifest{uid: b.sub().uid, name: b.name(), count: int(b.count), onDisk: b.onDisk, recent: b.recent()}
 }
 
 // members are the members of a batch, in the order they were appended. What

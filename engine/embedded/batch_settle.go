@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"slices"
 
 	"github.com/millrace-dev/millrace"
 )
@@ -144,12 +145,15 @@ func (l *lane) endPark(g *group, s *subscription) {
 func (e *Engine) AttemptLog(ctx context.Context, no int, uid string) ([][]byte, error) {
 	var log [][]byte
 	err := e.lookSub(ctx, no, uid, func(l *lane, s *subscription, _ *group) error {
-		for n := s.logged; n > max(0, s.logged-millrace.MaxAttemptLog); n-- {
-			value, err := l.overlay.get(queueSeqKey(nil, kindAttempt, l.no, s.uid, uint64(n)))
-			if err != nil {
-				return e.readFailed(err)
-			}
-			log = append(log, value)
+		it, err := l.overlay.prefixed(queueKey(nil, kindAttempt, l.no, s.uid))
+		if err != nil {
+			return e.readFailed(err)
+		}
+		for valid := it.Last(); valid; valid = it.Prev() {
+			log = append(log, slices.Clone(it.Value()))
+		}
+		if err := it.Close(); err != nil {
+			return e.readFailed(err)
 		}
 		return nil
 	})

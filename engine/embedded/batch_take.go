@@ -2,16 +2,10 @@ package embedded
 
 import (
 	"context"
+	"slices"
 
 	"github.com/millrace-dev/millrace"
 )
-
-// given is a batch that a take has given, before its events are read.
-type given struct {
-	batch    millrace.TakenBatch
-	manifest manifest
-	count    int
-}
 
 // Take gives ready batches to a node, by the ring.
 func (e *Engine) Take(ctx context.Context, no int, t millrace.Take) (millrace.Taken, error) {
@@ -21,9 +15,9 @@ func (e *Engine) Take(ctx context.Context, no int, t millrace.Take) (millrace.Ta
 	}
 	defer e.leave()
 	var out millrace.Taken
-	var list []given
+	var where []manifest
 	err = l.transition(ctx, t.Now, func(g *group, now int64) error {
-		list = l.takeBatches(g, &t, now)
+		out.Batches, where = l.takeBatches(g, &t, now)
 		out.More = len(l.subRing) > 0
 		l.subWanted = l.subWanted || !out.More
 		out.Due = l.agenda.until(now)
@@ -32,21 +26,19 @@ func (e *Engine) Take(ctx context.Context, no int, t millrace.Take) (millrace.Ta
 	if err != nil {
 		return millrace.Taken{}, err
 	}
-	for i := range list {
-		events, err := l.readEvents(list[i].manifest, list[i].count)
-		if err != nil {
-			return millrace.Taken{}, millrace.Wrap(millrace.CodeOutcomeUnknown, e.readFailed(err), "the batches were taken but could not be read")
-		}
-		if events != nil {
-			list[i].batch.Events = events
-			out.Batches = append(out.Batches, list[i].batch)
-		}
+	events, err := l.readEvents(where)
+	if err != nil {
+		return millrace.Taken{}, millrace.Wrap(millrace.CodeOutcomeUnknown, e.readFailed(err), "the batches were taken but could not be read")
 	}
+	for i := range out.Batches {
+		out.Batches[i].Events = events[i]
+	}
+	out.Batches = slices.DeleteFunc(out.Batches, func(b millrace.TakenBatch) bool { return b.Events == nil })
 	return out, nil
 }
 
 // takeBatches makes ready batches pending, one a turn.
-func (l *lane) takeBatches(g *group, t *millrace.Take, now int64) (list []given) {
+func (l *lane) takeBatches(g *group, t *millrace.Take, now int64) (list []millrace.TakenBatch, where []manifest) {
 	for bytes := 0; len(l.subRing) > 0 && len(list) < t.Max; {
 		s := l.subRing[0]
 		if !s.servable() {
@@ -60,14 +52,12 @@ func (l *lane) takeBatches(g *group, t *millrace.Take, now int64) (list []given)
 		l.leaveRing()
 		l.send(g, b, t, now)
 		l.admit(g, s)
-		list = append(list, given{
-			batch: millrace.TakenBatch{
-				Subscription: s.uid.String(), Name: b.name(), Attempt: int(b.attempts), CreatedAt: milli(b.created), Format: b.format,
-			},
-			manifest: b.manifest(), count: int(b.count),
+		list = append(list, millrace.TakenBatch{
+			Subscription: s.uid.String(), Name: b.name(), Attempt: int(b.attempts), CreatedAt: milli(b.created), Format: b.format,
 		})
+		where = append(where, b.manifest())
 	}
-	return list
+	return list, where
 }
 
 // send makes a ready batch pending.
@@ -79,27 +69,52 @@ func (l *lane) send(g *group, b *batch, t *millrace.Take, now int64) {
 	l.touch(g, b)
 }
 
-// readEvents reads the events of a batch; nil if some are not there any more,
-// because it was removed meanwhile.
-func (l *lane) readEvents(m manifest, count int) ([]millrace.BatchEvent, error) {
-	members, err := l.members(m)
-	if err != nil || len(members) != count {
-		return nil, err
+// readEvents reads the events of batches; nil for one of which some are not
+// there any more, because it was removed meanwhile.
+func (l *lane) readEvents(batches []manifest) ([][]millrace.BatchEvent, error) {
+	total, counts := 0, make([]int, len(batches))
+	for _, m := range batches {
+		total += m.count
 	}
-	picks := make([]pick, count)
-	for i, e := range members {
-		picks[i].seq = e.seq
+	picks := make([]pick, 0, total)
+	for i, m := range batches {
+		members, err := l.members(m)
+		if err != nil {
+			return nil, err
+		}
+		if len(members) != m.count {
+			continue
+		}
+		counts[i] = len(members)
+		for _, e := range members {
+			picks = append(picks, pick{seq: e.seq})
+		}
 	}
 	if err := l.findBodies(picks); err != nil {
 		return nil, err
 	}
-	events := make([]millrace.BatchEvent, count)
+	all := make([][]millrace.BatchEvent, len(batches))
+	for i, n := range counts {
+		all[i] = eventsOf(picks[:n])
+		picks = picks[n:]
+	}
+	return all, nil
+}
+
+// eventsOf is the events of a batch, nil if some were not found.
+func eventsOf(picks []pick) []millrace.BatchEvent {
+	if len(picks) == 0 {
+		return nil
+	}
+	events := make([]millrace.BatchEvent, 0, len(picks))
 	for i := range picks {
 		p := &picks[i]
 		if !p.found {
-			return nil, nil
+			return nil
 		}
-		events[i] = millrace.BatchEvent{Seq: p.body.seqOf(p.seq), Prev: p.body.prev, RecordedAt: milli(p.body.recorded), Body: p.body.blob}
+		events = append(events, millrace.BatchEvent{
+			Seq: p.body.seqOf(p.seq), Prev: p.body.prev, RecordedAt: milli(p.body.recorded), Body: p.body.blob,
+		})
 	}
-	return events, nil
+	return events
 }

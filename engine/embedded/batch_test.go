@@ -175,6 +175,23 @@ func TestTheOldestBatchesOfManySubscriptionsGoFirst(t *testing.T) {
 	}
 }
 
+func TestNobodyWaitsForAThousandGreatBatches(t *testing.T) {
+	e := openAt(t, t.TempDir())
+	defer closed(t, e)
+	publishTo(t, e, defineSubs(t, e, 1, 100), 25_000)
+	var all int
+	for _, want := range []int{100, 100, 50, 0} { // batches, each of a hundred events
+		dropped, err := e.DropOldest(context.Background(), 0, 1000)
+		if err != nil || len(dropped) != want {
+			t.Errorf("dropped %d batches, %v, want %d", len(dropped), err, want)
+		}
+		all += len(dropped)
+	}
+	if err := e.Check(context.Background()); err != nil || all != 250 {
+		t.Errorf("dropped %d batches, want 250; check: %v", all, err)
+	}
+}
+
 // BenchmarkPush publishes in hundreds, takes full batches of a hundred and says
 // that they were sent.
 func BenchmarkPush(b *testing.B) {

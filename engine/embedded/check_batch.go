@@ -99,6 +99,9 @@ func (c *checker) checkBatch(b, disk *batch) {
 	if waits := b.state == batchReady || b.due.at != 0; waits != in.has(&b.due) {
 		c.add("subscription %s: batch %d is %s and has no due entry, or one too many", s.uid, b.name(), b.state.word())
 	}
+	if b.state != batchDead && b.name() <= s.living {
+		c.add("subscription %s: batch %d is passed over as dead and is %s", s.uid, b.name(), b.state.word())
+	}
 	if b.state == batchEarly && s.current != b && b.attempts == 0 {
 		c.add("subscription %s: batch %d neither collects nor was sent", s.uid, b.name())
 	}

@@ -34,7 +34,9 @@ func (l *lane) loadSubs(db *pebble.DB) error {
 			return nil // swept some day
 		}
 		r, err := decodeBatch(value)
-		l.loadBatch(s, lastNumber(key), &r)
+		if err == nil {
+			l.loadBatch(s, lastNumber(key), &r)
+		}
 		return err
 	})
 }

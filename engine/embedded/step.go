@@ -33,6 +33,7 @@ type stepping struct {
 	bytes  int64 // of the events
 	events []*heldEvent
 	parks  int // that have ended
+	gone   int // events of dead batches that went
 	out    millrace.Stepped
 }
 
@@ -76,13 +77,13 @@ func (s *stepping) one(d *due) bool {
 		l.endPark(s.group, d.sub)
 		s.parks++
 	default:
-		s.batch(d.kind, d.sub.named(d.seq))
+		return s.batch(d.kind, d.sub.named(d.seq))
 	}
 	return true
 }
 
-// batch does what is due of a batch.
-func (s *stepping) batch(kind byte, b *batch) {
+// batch does what is due of a batch. It reports whether there was room for it.
+func (s *stepping) batch(kind byte, b *batch) bool {
 	l := s.lane
 	switch kind {
 	case dueBatch:
@@ -92,9 +93,14 @@ func (s *stepping) batch(kind byte, b *batch) {
 		l.failBatch(s.group, b, &millrace.Outcome{Error: "lost", Jitter: millrace.NoJitter}, s.now)
 		s.out.Scrubbed++
 	case dueDeadBatch:
+		if s.gone >= eventsAtOnce {
+			return false
+		}
+		s.gone += int(b.count)
 		l.dropBatch(s.group, b)
 		s.out.Forgotten++
 	}
+	return true
 }
 
 // expire returns what is still leased under a lease that has ended, in the

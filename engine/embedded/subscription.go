@@ -20,6 +20,7 @@ type subscription struct {
 
 	batches  []*batch // by name; some of them are gone
 	gone     int      // how many
+	living   uint64   // up to this name all batches are dead or gone
 	current  *batch   // collects, if there is one
 	blocking *batch   // of an ordered one: it failed and waits for its next attempt
 	ready    agenda   // the ready batches, by name
@@ -252,13 +253,22 @@ func (s *subscription) stats() millrace.SubscriptionStats {
 		Batches: int64(len(s.batches) - s.gone), Pending: int64(s.pending),
 		Reason: s.reason, FailingSince: moment(s.failingSince), NextAttemptAt: moment(s.parked), Parked: s.parked > 0 || s.probing,
 	}
-	for _, b := range s.batches {
-		if b.state != batchGone && b.state != batchDead {
-			stats.Oldest = milli(b.created)
-			break
-		}
+	if b := s.oldest(); b != nil {
+		stats.Oldest = milli(b.created)
 	}
 	return stats
+}
+
+// oldest is the first batch that is not dead, nil if there is none. It begins
+// where it ended last: the dead may be many.
+func (s *subscription) oldest() *batch {
+	for _, b := range s.batches[s.after(s.living):] {
+		if b.state != batchGone && b.state != batchDead {
+			return b
+		}
+		s.living = b.name()
+	}
+	return nil
 }
 
 // moment is a time that may be none.

@@ -256,7 +256,7 @@ func parkedCollects(t *testing.T, c Config) {
 func retryKeepsPark(t *testing.T, c Config) {
 	r := open(t, c)
 	uid := r.parked(0)
-	first := r.batches(0, uid)[0].Name
+	first := r.batchAt(0, uid, 0).Name
 	r.retried(0, millrace.BatchesOf{Subscription: uid, Names: []uint64{first}}, 1, 0)
 	r.same("states", r.states(0, uid), []string{"ready 1", "early 1", "early 1", "ready 1"})
 	r.parkedUntil(0, uid, 5*time.Second)

@@ -151,7 +151,7 @@ func subSettingsReopened(t *testing.T, c Config) {
 	r.reopen()
 	r.publish(0, pushed("1", uid, off, idle), pushed("2", uid, off, idle), pushed("3", uid, off, idle))
 	r.same("batches", r.states(0, uid), []string{"ready 2", "early* 1"})
-	r.same("due", r.batches(0, uid)[1].DueAt, r.now.Add(3*time.Second))
+	r.same("due", r.batchAt(0, uid, 1).DueAt, r.now.Add(3*time.Second))
 	r.same("disabled", r.subStats(0, off), millrace.SubscriptionStats{Skipped: 3})
 	r.same("paused", r.states(0, idle), []string{"ready 1", "ready 1", "ready 1"})
 	r.pass(3 * time.Second)
@@ -160,7 +160,7 @@ func subSettingsReopened(t *testing.T, c Config) {
 	r.same("taken", k.names(), []string{"1 2"})
 	r.same("format", k.Batches[0].Format, "cloudevents")
 	r.told(0, k.failed(0))
-	r.same("wait", r.batches(0, uid)[0].DueAt, r.now.Add(7*time.Second))
+	r.same("wait", r.batchAt(0, uid, 0).DueAt, r.now.Add(7*time.Second))
 }
 
 func goneReopened(t *testing.T, c Config) {

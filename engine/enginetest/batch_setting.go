@@ -164,11 +164,11 @@ func anotherSchedule(t *testing.T, c Config) {
 	r.push(0, uid, "1", "2")
 	k := r.took(0, 2)
 	r.told(0, k.failed(0))
-	due := r.batches(0, uid)[0].DueAt
+	due := r.batchAt(0, uid, 0).DueAt
 	r.changeSub(uid, waits(minute))
-	r.same("what waits", r.batches(0, uid)[0].DueAt, due)
+	r.same("what waits", r.batchAt(0, uid, 0).DueAt, due)
 	r.told(0, k.failed(1))
-	r.same("the next failure", r.batches(0, uid)[1].DueAt, r.now.Add(minute))
+	r.same("the next failure", r.batchAt(0, uid, 1).DueAt, r.now.Add(minute))
 	r.pass(time.Second)
 	r.step(0)
 	r.same("fewer attempts", r.told(0, r.took(0, 1).failed(0)).Items[0].Dead, true)

@@ -94,7 +94,7 @@ func failedWaitsWithJitter(t *testing.T, c Config) {
 		o := k.failed(0)
 		o.Jitter = step.jitter
 		r.told(0, o)
-		r.same(fmt.Sprintf("wait of %v at %d", step.wait, step.jitter), r.batches(0, uid)[0].DueAt.Sub(r.now), step.want)
+		r.same(fmt.Sprintf("wait of %v at %d", step.wait, step.jitter), r.batchAt(0, uid, 0).DueAt.Sub(r.now), step.want)
 		r.pass(48 * time.Hour)
 		r.step(0)
 		r.told(0, r.took(0, 1).sent(0))
@@ -110,7 +110,7 @@ func failedWaitsAsAsked(t *testing.T, c Config) {
 		o.After, o.Jitter = after, 0
 		r.told(0, o)
 		want := (after + time.Millisecond - 1).Truncate(time.Millisecond)
-		r.same("wait", r.batches(0, uid)[0].DueAt.Sub(r.now), want)
+		r.same("wait", r.batchAt(0, uid, 0).DueAt.Sub(r.now), want)
 		r.pass(minute * 2)
 		r.step(0)
 		r.told(0, r.took(0, 1).sent(0))
@@ -198,7 +198,7 @@ func deadBatchGoes(t *testing.T, c Config) {
 	r.each(func(lane int) {
 		r.push(lane, uid, "1", "2", "3", "4")
 		r.same("due", r.told(lane, r.took(lane, 2).each(taken.failed)...).Due, time.Hour)
-		r.same("goes at", r.batches(lane, uid)[0].DueAt, r.now.Add(time.Hour))
+		r.same("goes at", r.batchAt(lane, uid, 0).DueAt, r.now.Add(time.Hour))
 		r.pass(time.Hour - time.Millisecond)
 		r.same("not yet", r.step(lane), millrace.Stepped{Due: time.Millisecond})
 		r.pass(time.Millisecond)
@@ -291,7 +291,7 @@ func notThereIsLost(t *testing.T, c Config) {
 	stranger, nobody := k.sent(0), k.sent(0)
 	stranger.Subscription, nobody.Name = "00000000000000cc", 77
 	ready := k.sent(0)
-	ready.Name = r.batches(0, uid)[1].Name
+	ready.Name = r.batchAt(0, uid, 1).Name
 	r.lostBatch(0, stranger, nobody, ready)
 	done := r.outcomes(0, stranger, k.sent(0), nobody)
 	r.same("items", done.Items, []millrace.SettledBatch{{Lost: true}, {}, {Lost: true}})
@@ -322,7 +322,7 @@ func lateHasFailed(t *testing.T, c Config) {
 		r.same("not yet", r.step(lane), millrace.Stepped{Due: time.Millisecond})
 		r.pass(time.Millisecond)
 		r.same("in time", r.step(lane), millrace.Stepped{Scrubbed: 1, Due: 5 * time.Second})
-		b := r.batches(lane, uid)[0]
+		b := r.batchAt(lane, uid, 0)
 		r.same("batch", []any{b.State, b.Current, b.Attempts, b.Error, b.Node, b.DueAt}, []any{millrace.BatchEarly, false, 1, "lost", "", r.now.Add(5 * time.Second)})
 		s := r.subStats(lane, uid)
 		r.same("stats", []any{s.Failed, s.Reason, s.FailingSince, s.Pending}, []any{int64(1), "lost", r.now, int64(0)})

@@ -213,7 +213,7 @@ func delayedIsAppended(t *testing.T, c Config) {
 	stamps := r.publish(0, due, due)
 	r.same("sinks, gone", []any{stamps[0].Sinks, stamps[1].Gone}, []any{1, true})
 	r.same("appended once", r.states(0, uid), []string{"early* 1"})
-	r.same("named by its seq", r.batches(0, uid)[0].Name, stamps[0].Seq)
+	r.same("named by its seq", r.batchAt(0, uid, 0).Name, stamps[0].Seq)
 }
 
 func injectedInBatch(t *testing.T, c Config) {
@@ -277,7 +277,7 @@ func injectedBatchReopened(t *testing.T, c Config) {
 	r := open(t, c)
 	uid := r.sub(func(s *millrace.SubscriptionSettings) { s.MaxEvents = 2 })
 	r.injectSub(0, uid, injected("a", "x", 1<<40), injected("a", "y", 3))
-	_, before, err := r.Batch(r.ctx(), 0, uid, r.batches(0, uid)[0].Name)
+	_, before, err := r.Batch(r.ctx(), 0, uid, r.batchAt(0, uid, 0).Name)
 	r.ok(err)
 	r.reopen()
 	k := r.took(0, 1)

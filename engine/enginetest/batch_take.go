@@ -305,7 +305,7 @@ func wantedBySuccess(t *testing.T, c Config) {
 func wantedByRetried(t *testing.T, c Config) {
 	open := func(r *rig, lane int, uid string) { r.push(lane, uid, "1") }
 	wantedLane(t, c, open, func(r *rig, lane int, uid string) {
-		r.retried(lane, millrace.BatchesOf{Subscription: uid, Names: []uint64{r.batches(lane, uid)[0].Name}}, 1, 0)
+		r.retried(lane, millrace.BatchesOf{Subscription: uid, Names: []uint64{r.batchAt(lane, uid, 0).Name}}, 1, 0)
 	})
 }
 
@@ -318,7 +318,7 @@ func blocked(r *rig, lane int, uid string) {
 
 func wantedByDropped(t *testing.T, c Config) {
 	wantedAgain(t, c, blocked, func(r *rig, lane int, uid string) {
-		r.ok(r.DropBatch(r.ctx(), lane, uid, r.batches(lane, uid)[0].Name))
+		r.ok(r.DropBatch(r.ctx(), lane, uid, r.batchAt(lane, uid, 0).Name))
 	}, single, inOrder)
 }
 

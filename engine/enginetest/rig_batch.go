@@ -177,6 +177,16 @@ func (r *rig) batches(lane int, uid string) []millrace.Batch {
 	return all
 }
 
+// batchAt is the i-th batch of a subscription.
+func (r *rig) batchAt(lane int, uid string, i int) millrace.Batch {
+	r.Helper()
+	all := r.batches(lane, uid)
+	if i >= len(all) {
+		r.Fatalf("there are %d batches, want more than %d", len(all), i)
+	}
+	return all[i]
+}
+
 // states are the states and lengths of a subscription's batches; a star marks the one that collects.
 func (r *rig) states(lane int, uid string) []string {
 	r.Helper()

@@ -66,7 +66,7 @@ func (l *lane) check(ctx context.Context) error {
 	for _, u := range slices.Sorted(maps.Keys(l.queues)) {
 		c.checkQueue(l.queues[u])
 	}
-	if err := errors.Join(c.checkFacets(), c.checkAllLines(), c.checkClaims(), c.checkDead(), c.checkHeldEvents(), c.checkBodies()); err != nil {
+	if err := errors.Join(c.checkFacets(), c.checkAllLines(), c.checkClaims(), c.checkDead(), c.checkHeldEvents(), c.checkSubs(), c.checkBodies()); err != nil {
 		return l.engine.readFailed(err)
 	}
 	if c.more > 0 {
@@ -95,12 +95,21 @@ func (c *checker) compareLane() {
 	if len(l.topics) != len(f.topics) {
 		c.add("%d topics in memory, %d on disk", len(l.topics), len(f.topics))
 	}
+	c.checkAgenda()
+}
+
+// checkAgenda looks at the order of the due index.
+func (c *checker) checkAgenda() {
+	l := c.lane
 	for i, d := range l.agenda.heap {
 		if d.pos != i || i > 0 && l.agenda.less(i, (i-1)/2) {
 			c.add("the due index is out of order at %d", i)
 		}
 		if d.queue != nil && d.queue.removed {
 			c.add("the due index names the removed queue %s", d.queue.uid)
+		}
+		if d.sub != nil && d.sub.removed {
+			c.add("the due index names the removed subscription %s", d.sub.uid)
 		}
 	}
 }
@@ -336,7 +345,17 @@ func (c *checker) checkBodies() error {
 			return err
 		}
 	}
-	err := scan(c.db, laneKey(nil, kindHolders, c.lane.no), func(key, value []byte) error {
+	err := scan(c.db, laneKey(nil, kindMember, c.lane.no), func(key, value []byte) error {
+		members, err := decodeMembers(nil, memberBatch(key), value)
+		for _, e := range members {
+			held[e.seq]++
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = scan(c.db, laneKey(nil, kindHolders, c.lane.no), func(key, value []byte) error {
 		n, _ := binary.Uvarint(value)
 		marked[lastNumber(key)] = uint32(n)
 		return nil
@@ -348,14 +367,14 @@ func (c *checker) checkBodies() error {
 		seq := lastNumber(key)
 		n, mark := held[seq], marked[seq]
 		if n == 0 || mark != n && (mark != 0 || n != 1) {
-			c.add("body %d is held by %d messages and marked with %d", seq, n, mark)
+			c.add("body %d is held by %d sinks and marked with %d", seq, n, mark)
 		}
 		delete(held, seq)
 		delete(marked, seq)
 		return nil
 	})
 	for seq := range held {
-		c.add("message %d has no body", seq)
+		c.add("event %d has no body", seq)
 	}
 	for seq := range marked {
 		c.add("holders of body %d are counted but it is not there", seq)

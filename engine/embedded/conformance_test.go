@@ -33,6 +33,23 @@ func TestConformanceOnDisk(t *testing.T) {
 	})
 }
 
+// What is on its way to subscriptions is right as well when no event of a batch
+// is kept in memory longer than it must.
+func TestConformanceWithBatchesOnDisk(t *testing.T) {
+	enginetest.Run(t, enginetest.Config{Lanes: 1, New: forgetful, Tenants: 1_000, Runs: 20})
+}
+
+func forgetful(t testing.TB) enginetest.Place {
+	place := inMemory(t)
+	return func(o millrace.EngineOptions) (millrace.Engine, error) {
+		e, err := place(o)
+		if err == nil {
+			e.(*embedded.Engine).KeepMembers(0)
+		}
+		return e, err
+	}
+}
+
 // inMemory is a place on a file system in memory that outlives a close.
 func inMemory(testing.TB) enginetest.Place {
 	fs := vfs.NewMem()

@@ -7,10 +7,14 @@ import (
 
 // The kinds of what is due, in their order at one time.
 const (
-	dueRetry = iota // a message whose delay is over
-	dueEvent        // a delayed event
-	dueLease        // a lease that ends
-	dueDead         // the dead letters of a queue whose retention ends first
+	dueBatch     = iota // a batch that collects, or waits for its next attempt
+	dueRetry            // a message whose delay is over
+	dueEvent            // a delayed event
+	duePark             // the park of a subscription
+	dueLease            // a lease that ends
+	dueSending          // a batch that is pending
+	dueDead             // the dead letters of a queue whose retention ends first
+	dueDeadBatch        // a dead batch whose retention ends
 )
 
 // due is an entry of a lane's due index.
@@ -19,8 +23,9 @@ type due struct {
 	at    int64
 	pos   int // in the heap; -1 outside
 	queue *queue
+	sub   *subscription
 	lease *lease // of a lease
-	seq   uint64 // of a delayed message or event
+	seq   uint64 // of a delayed message or event, or of a batch
 }
 
 // agenda is a lane's due index: a heap in which each entry knows its place, so
@@ -50,11 +55,11 @@ func (a *agenda) remove(d *due) {
 	}
 }
 
-// drop removes all entries of a queue.
-func (a *agenda) drop(q *queue) {
+// drop removes all entries that gone names.
+func (a *agenda) drop(gone func(*due) bool) {
 	kept := a.heap[:0]
 	for _, d := range a.heap {
-		if d.queue != q {
+		if !gone(d) {
 			d.pos = len(kept)
 			kept = append(kept, d)
 		}
@@ -92,8 +97,19 @@ func (a *agenda) until(now int64) time.Duration {
 
 func (a *agenda) less(i, j int) bool { return a.heap[i].before(a.heap[j]) }
 
-// before is the order of what is due: by time, kind and uid; retries and
-// events by name, leases by token and number.
+// uid is whose it is; 0 of a delayed event.
+func (d *due) uid() uid {
+	switch {
+	case d.queue != nil:
+		return d.queue.uid
+	case d.sub != nil:
+		return d.sub.uid
+	}
+	return 0
+}
+
+// before is the order of what is due: by time, kind and uid; retries, events
+// and batches by name, leases by token and number.
 func (d *due) before(o *due) bool {
 	if d.at != o.at {
 		return d.at < o.at
@@ -101,8 +117,8 @@ func (d *due) before(o *due) bool {
 	if d.kind != o.kind {
 		return d.kind < o.kind
 	}
-	if d.kind != dueEvent && d.queue.uid != o.queue.uid {
-		return d.queue.uid < o.queue.uid
+	if a, b := d.uid(), o.uid(); a != b {
+		return a < b
 	}
 	if d.kind != dueLease {
 		return d.seq < o.seq

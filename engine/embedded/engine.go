@@ -1,6 +1,6 @@
 // Package embedded is the engine that keeps a store in one directory: Pebble
-// for durability, and per lane an index in memory that grows with tenants and
-// work in flight, never with the backlog.
+// for durability, and per lane an index in memory that grows with tenants, work in
+// flight and batches, never with the messages and events that wait.
 package embedded
 
 import (
@@ -19,8 +19,6 @@ import (
 
 // Engine is an opened store. It fulfils millrace.Engine.
 type Engine struct {
-	millrace.Batches // until this engine has them
-
 	identity   millrace.Identity
 	durability millrace.Durability
 	window     time.Duration // of remembered ids

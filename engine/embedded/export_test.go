@@ -1,6 +1,9 @@
 package embedded
 
-import "time"
+import (
+	"time"
+	"unsafe"
+)
 
 // SetFreeSpace makes the engine believe that so much space is free.
 func (e *Engine) SetFreeSpace(reserve uint64, free func() (uint64, error)) {
@@ -9,6 +12,30 @@ func (e *Engine) SetFreeSpace(reserve uint64, free func() (uint64, error)) {
 
 // SetClock gives the engine another clock of the machine.
 func (e *Engine) SetClock(clock func() time.Time) { e.clock = clock }
+
+// KeepMembers says how many events of batches that collect no more each lane
+// keeps in memory.
+func (e *Engine) KeepMembers(n int) {
+	for _, l := range e.lanes {
+		l.mu.Lock()
+		l.kept.limit = n
+		l.mu.Unlock()
+	}
+}
+
+// MembersInMemory is how many events of batches the index holds itself.
+func (e *Engine) MembersInMemory() (n int) {
+	for _, l := range e.lanes {
+		l.mu.Lock()
+		for _, s := range l.subs {
+			for _, b := range s.batches {
+				n += len(b.recent())
+			}
+		}
+		l.mu.Unlock()
+	}
+	return n
+}
 
 // EntriesInMemory is how many waiting messages the index holds itself.
 func (e *Engine) EntriesInMemory() (n int) {
@@ -24,10 +51,12 @@ func (e *Engine) EntriesInMemory() (n int) {
 	return n
 }
 
-// RecordsOfQueues counts, by their kinds, the records that belong to queues.
-func (e *Engine) RecordsOfQueues() map[string]int {
+// RecordsOfSinks counts, by their kinds, the records that belong to queues and
+// subscriptions.
+func (e *Engine) RecordsOfSinks() map[string]int {
 	found := map[string]int{}
-	for _, kind := range []byte{kindMessage, kindChain, kindLine, kindLease, kindDelayed, kindDead, kindDeadOf, kindDeadDue, kindTenant, kindBody, kindHolders, kindSettings, kindCounters} {
+	for _, kind := range []byte{kindMessage, kindChain, kindLine, kindLease, kindDelayed, kindDead, kindDeadOf, kindDeadDue, kindTenant, kindBody, kindHolders, kindSettings, kindCounters,
+		kindSubscription, kindSubState, kindBatch, kindMember, kindBatchError, kindAttempt} {
 		err := scan(e.db, []byte{kind}, func(_, _ []byte) error { found[string(kind)]++; return nil })
 		if err != nil {
 			panic(err)
@@ -35,3 +64,6 @@ func (e *Engine) RecordsOfQueues() map[string]int {
 	}
 	return found
 }
+
+// BatchSize is how many bytes of memory the header of a batch takes.
+const BatchSize = unsafe.Sizeof(batch{})

@@ -6,8 +6,8 @@ import (
 	"github.com/millrace-dev/millrace"
 )
 
-// Inject puts events that were stamped before into one queue, each under a
-// name of the lane.
+// Inject puts events that were stamped before into one queue or one
+// subscription, each under a name of the lane.
 func (e *Engine) Inject(ctx context.Context, no int, in millrace.Inject) error {
 	size := 0
 	for i := range in.Events {
@@ -15,6 +15,9 @@ func (e *Engine) Inject(ctx context.Context, no int, in millrace.Inject) error {
 	}
 	if err := e.space.refusal(size); err != nil {
 		return err
+	}
+	if in.Subscription != "" {
+		return e.injectBatch(ctx, no, &in)
 	}
 	return e.onQueue(ctx, no, in.Queue, in.Now, func(l *lane, q *queue, g *group, now int64) error {
 		names, kept := make([]uint64, len(in.Events)), make([]body, len(in.Events))
@@ -28,11 +31,17 @@ func (e *Engine) Inject(ctx context.Context, no int, in millrace.Inject) error {
 
 func (l *lane) inject(g *group, q *queue, now int64, ev *millrace.InjectEvent) (uint64, body) {
 	name := l.nextSeq(g, now)
+	b := l.storeInjected(g, name, ev)
+	l.append(g, q, ev.Tenant, ev.Key, entry{seq: name, size: uint32(len(ev.Body))})
+	return name, b
+}
+
+// storeInjected stores an event that has its stamps under a name of the lane.
+func (l *lane) storeInjected(g *group, name uint64, ev *millrace.InjectEvent) body {
 	b := body{prev: ev.Prev, recorded: ev.RecordedAt.UnixMilli(), blob: ev.Body}
 	if ev.Seq != name {
 		b.seq = ev.Seq
 	}
 	l.storeBody(g, name, b, 1)
-	l.append(g, q, ev.Tenant, ev.Key, entry{seq: name, size: uint32(len(ev.Body))})
-	return name, b
+	return b
 }

@@ -9,34 +9,40 @@ import (
 // A key is its kind, the lane's number, then what names the record within its
 // kind; numbers are big-endian, so that keys sort as their parts do.
 const (
-	kindIdentity   = 'I' //                                    store id, format, lanes, namespace
-	kindVersion    = 'V' //                                    version of the registry, floor of its history
-	kindDefinition = 'R' // kind \0 name                       definition
-	kindDeleted    = 'D' // version                            deleted definition
-	kindMeta       = 'M' // lane                               clocks, version, counters
-	kindSettings   = 's' // lane uid                           settings of a queue
-	kindCounters   = 'c' // lane uid                           counters of a queue
-	kindRemoved    = 'w' // lane uid                           a removed queue; whether its data waits for the sweep
-	kindTopic      = 't' // lane topic                         events, last
-	kindMessage    = 'm' // lane uid tenant \0 seq             mark, size; while waiting, leased or delayed
-	kindLease      = 'l' // lane uid number                    deadline, token, (tenant, seq, attempt)...
-	kindDelayed    = 'z' // lane uid seq                       due, tenant
-	kindDead       = 'x' // lane uid seq                       why, when, attempts
-	kindDeadOf     = 'f' // lane uid tenant \0 seq             a dead letter of a tenant
-	kindDeadDue    = 'a' // lane uid due seq                   a dead letter whose retention ends
-	kindChain      = 'o' // lane uid tenant \0 position        name, key, mark, size; as a message, of an ordered queue's key
-	kindLine       = 'y' // lane uid tenant \0 key position    name, mark, size; likewise, of one that has cut in
-	kindTenant     = 'p' // lane uid tenant                    weight and limit
-	kindHeld       = 'h' // lane name                          due, id and digest of a delayed event
-	kindHeldBody   = 'H' // lane name                          a delayed event, whole
-	kindHeldID     = 'i' // lane tenant \0 id \0 name          a delayed event by its id
-	kindBody       = 'e' // lane seq                           prev, recorded, event
-	kindHolders    = 'r' // lane seq                           how many queues hold the body, if more than one
-	kindDigest     = 'd' // lane generation digest             first stamp of an id that was given
-	kindLast       = 'k' // lane generation tenant \0 key      last seq of a key
+	kindIdentity     = 'I' //                                    store id, format, lanes, namespace
+	kindVersion      = 'V' //                                    version of the registry, floor of its history
+	kindDefinition   = 'R' // kind \0 name                       definition
+	kindDeleted      = 'D' // version                            deleted definition
+	kindMeta         = 'M' // lane                               clocks, version, counters
+	kindSettings     = 's' // lane uid                           settings of a queue
+	kindCounters     = 'c' // lane uid                           counters of a queue
+	kindRemoved      = 'w' // lane uid                           a removed sink; whether its data waits for the sweep
+	kindTopic        = 't' // lane topic                         events, last
+	kindMessage      = 'm' // lane uid tenant \0 seq             mark, size; while waiting, leased or delayed
+	kindLease        = 'l' // lane uid number                    deadline, token, (tenant, seq, attempt)...
+	kindDelayed      = 'z' // lane uid seq                       due, tenant
+	kindDead         = 'x' // lane uid seq                       why, when, attempts
+	kindDeadOf       = 'f' // lane uid tenant \0 seq             a dead letter of a tenant
+	kindDeadDue      = 'a' // lane uid due seq                   a dead letter whose retention ends
+	kindChain        = 'o' // lane uid tenant \0 position        name, key, mark, size; as a message, of an ordered queue's key
+	kindLine         = 'y' // lane uid tenant \0 key position    name, mark, size; likewise, of one that has cut in
+	kindTenant       = 'p' // lane uid tenant                    weight and limit
+	kindHeld         = 'h' // lane name                          due, id and digest of a delayed event
+	kindHeldBody     = 'H' // lane name                          a delayed event, whole
+	kindHeldID       = 'i' // lane tenant \0 id \0 name          a delayed event by its id
+	kindSubscription = 'S' // lane uid                         settings of a subscription
+	kindSubState     = 'C' // lane uid                           its counters, and how it backs off
+	kindBatch        = 'b' // lane uid name                      header of a batch
+	kindMember       = 'n' // lane uid name chunk                some events of a batch: names, sizes
+	kindBatchError   = 'u' // lane uid name                      why the last attempt of a batch failed
+	kindAttempt      = 'j' // lane uid number                    what is logged of an attempt
+	kindBody         = 'e' // lane seq                           prev, recorded, event
+	kindHolders      = 'r' // lane seq                           how many sinks hold the body, if more than one
+	kindDigest       = 'd' // lane generation digest             first stamp of an id that was given
+	kindLast         = 'k' // lane generation tenant \0 key      last seq of a key
 )
 
-// uid is a queue's uid as its 16 hex digits say it.
+// uid is a sink's uid as its 16 hex digits say it.
 type uid uint64
 
 func parseUID(s string) (uid, bool) {
@@ -72,10 +78,19 @@ func queueKey(b []byte, kind byte, lane int, q uid) []byte {
 	return binary.BigEndian.AppendUint64(laneKey(b, kind, lane), uint64(q))
 }
 
-// queueSeqKey names a lease (by its number), a delayed or a dead message.
+// queueSeqKey names a lease (by its number), a delayed or a dead message, a
+// batch, its error, or an attempt.
 func queueSeqKey(b []byte, kind byte, lane int, q uid, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(queueKey(b, kind, lane, q), seq)
 }
+
+// memberKey names a chunk of the events of a batch.
+func memberKey(b []byte, lane int, s uid, name uint64, chunk int32) []byte {
+	return binary.BigEndian.AppendUint32(queueSeqKey(b, kindMember, lane, s, name), uint32(chunk))
+}
+
+// memberBatch is the batch in the key of a chunk.
+func memberBatch(key []byte) uint64 { return binary.BigEndian.Uint64(key[10:18]) }
 
 func seqKey(b []byte, kind byte, lane int, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(laneKey(b, kind, lane), seq)

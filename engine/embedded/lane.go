@@ -214,7 +214,10 @@ type lane struct {
 	meta        meta
 	dirty       bool // meta has changed since it was written
 	queues      map[uid]*queue
-	removed     map[uid]bool // for ever; true while its data waits for the sweep
+	subs        map[uid]*subscription
+	subRing     []*subscription // those that can be served, in the order of their turns
+	subWanted   bool            // a take found no more
+	removed     map[uid]bool    // for ever; true while its data waits for the sweep
 	topics      map[string]*topic
 	agenda      agenda
 	held        map[uint64]*heldEvent
@@ -227,20 +230,24 @@ type lane struct {
 	holders recent[uint64, uint32]
 	filters filters
 
-	dirtyQueues []*queue
-	dirtyTopics []*topic
-	appliedSeq  uint64
+	dirtyQueues  []*queue
+	dirtyTopics  []*topic
+	dirtySubs    []*subscription
+	dirtyBatches []*batch
+	appliedSeq   uint64
 
 	cache bodies
+	kept  kept
 	sweep sweeper
 }
 
 func newLane(e *Engine, no int) *lane {
 	l := &lane{no: no, queues: map[uid]*queue{}, removed: map[uid]bool{}, topics: map[string]*topic{}}
+	l.subs = map[uid]*subscription{}
 	l.held, l.heldDigests = map[uint64]*heldEvent{}, map[millrace.Digest]*heldEvent{}
 	l.journal = journal{engine: e, seal: l.sealGroup, after: l.afterGroup, overlay: &overlay{db: e.db}}
 	lanes := max(1, e.identity.Lanes)
-	l.cache.limit = bodyCacheSize / int64(lanes)
+	l.cache.limit, l.kept.limit = bodyCacheSize/int64(lanes), keptLen/lanes
 	l.digests.limit, l.lasts.limit, l.holders.limit = recentLen/lanes, recentLen/lanes, recentLen/lanes
 	return l
 }
@@ -316,6 +323,7 @@ func (l *lane) sealGroup(g *group) {
 			g.set()
 		}
 	}
+	l.sealBatches(g)
 	l.dirtyQueues, l.dirtyTopics, l.dirty = l.dirtyQueues[:0], l.dirtyTopics[:0], false
 	g.key = laneKey(g.key[:0], kindMeta, l.no)
 	g.val = l.meta.append(g.val[:0])
@@ -332,6 +340,7 @@ func (l *lane) afterGroup(g *group) {
 			delete(x.queue.out, x.seq)
 		}
 	}
+	l.kept.trim(l.applied)
 	l.overlay.shrink(l.unapplied())
 }
 

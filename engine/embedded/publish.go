@@ -43,14 +43,15 @@ type publication struct {
 	lane   *lane
 	commit *millrace.Commit
 	known  recalled
-	queues []*queue // of all events, one after the other
+	queues []*queue        // of all events, one after the other
+	subs   []*subscription // likewise
 	out    millrace.Committed
 }
 
 // run reads and decides first; after the first write nothing can fail.
 func (p *publication) run(g *group, now int64) error {
 	l := p.lane
-	if p.commit.Version < l.meta.version || !p.findQueues() {
+	if p.commit.Version < l.meta.version || !p.findSinks() {
 		return &millrace.Error{Code: millrace.CodeStale, CurrentVersion: l.meta.version}
 	}
 	if err := l.recheck(&p.known, p.commit); err != nil {
@@ -71,8 +72,15 @@ func (p *publication) run(g *group, now int64) error {
 	return nil
 }
 
-func (p *publication) findQueues() bool {
+func (p *publication) findSinks() bool {
 	for i := range p.commit.Events {
+		for _, name := range p.commit.Events[i].Batches {
+			s := p.lane.subscription(name)
+			if s == nil {
+				return false
+			}
+			p.subs = append(p.subs, s)
+		}
 		for _, name := range p.commit.Events[i].Queues {
 			q := p.lane.queue(name)
 			if q == nil {
@@ -87,18 +95,18 @@ func (p *publication) findQueues() bool {
 func (p *publication) writeAll(g *group, now int64) {
 	var seqs []uint64
 	var kept []body
-	rest := p.queues
+	queues, subs := p.queues, p.subs
 	for i := range p.commit.Events {
 		ev := &p.commit.Events[i]
-		queues := rest[:len(ev.Queues)]
-		rest = rest[len(ev.Queues):]
+		to := sinks{queues[:len(ev.Queues)], subs[:len(ev.Batches)]}
+		queues, subs = queues[len(ev.Queues):], subs[len(ev.Batches):]
 		if done := p.withoutSinks(g, now, i, ev); done {
 			continue
 		}
-		stamped := p.lane.write(g, now, ev, queues, p.prev(i, ev))
+		stamped := p.lane.write(g, now, ev, to, p.prev(i, ev))
 		p.out.Stamps[i] = stamped.answer(false)
 		p.remember(g, i, ev, stamped)
-		if len(queues) > 0 {
+		if stamped.sinks > 0 {
 			seqs = append(seqs, stamped.seq)
 			kept = append(kept, body{prev: stamped.prev, recorded: now, blob: ev.Body})
 		}
@@ -212,21 +220,30 @@ func (l *lane) nextSeq(g *group, now int64) uint64 {
 	return g.lastSeq
 }
 
-// write stamps one event, stores its body once and a message in each queue.
-func (l *lane) write(g *group, now int64, ev *millrace.CommitEvent, queues []*queue, prev uint64) stamp {
-	s := stamp{seq: l.nextSeq(g, now), prev: prev, sinks: uint32(len(queues))}
+// sinks are where an event goes.
+type sinks struct {
+	queues []*queue
+	subs   []*subscription
+}
+
+// write stamps one event, stores its body once, and a message in each queue and
+// in the current batch of each subscription.
+func (l *lane) write(g *group, now int64, ev *millrace.CommitEvent, to sinks, prev uint64) stamp {
+	holders := len(to.queues) + taking(to.subs)
+	s := stamp{seq: l.nextSeq(g, now), prev: prev, sinks: uint32(holders)}
 	l.meta.published++
 	l.count(ev.Topic, now)
 	if l.engine.live.on.Load() {
 		l.show(g, now, ev, s)
 	}
-	if len(queues) == 0 {
+	if holders == 0 {
 		l.meta.unrouted++
-		return s
+	} else {
+		l.storeBody(g, s.seq, body{prev: prev, recorded: now, blob: ev.Body}, holders)
 	}
-	l.storeBody(g, s.seq, body{prev: prev, recorded: now, blob: ev.Body}, len(queues))
-	waiting := entry{seq: s.seq, size: uint32(len(ev.Body)), mark: newMark(0, len(queues) > 1)}
-	for _, q := range queues {
+	waiting := entry{seq: s.seq, size: uint32(len(ev.Body)), mark: newMark(0, holders > 1)}
+	l.appendTo(g, to.subs, now, waiting)
+	for _, q := range to.queues {
 		f := l.append(g, q, ev.Tenant, ev.Key, waiting)
 		if most := q.settings.MaxLength; most > 0 && q.settings.DropOldest && f.waiting() > int64(most) {
 			l.dropOldest(g, q, f, now)

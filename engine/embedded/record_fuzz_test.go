@@ -3,6 +3,7 @@ package embedded
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/millrace-dev/millrace"
 )
@@ -20,6 +21,10 @@ func FuzzRecords(f *testing.F) {
 	f.Add((&lined{entry{seq: 9, size: 2, mark: 3}, place{key: 5, pos: 17}, 4}).append(nil))
 	f.Add((&heldRecord{due: 1, next: 2, size: 3, remembered: true, tenant: "a", id: "b"}).append(nil))
 	f.Add(appendSettings(nil, &millrace.QueueSettings{Version: 1, Ordered: true, TenantLimit: 2}))
+	f.Add(batchRecord{batchHeader{created: 1, format: "events", count: 2, bytes: 3, chunks: 1}, batchPending, 4, &sending{millrace.Token{1}, "node"}}.append(nil))
+	f.Add(appendMembers(nil, 5, []entry{{seq: 5, size: 6, mark: 1}, {seq: 9, size: 7}}))
+	f.Add(subscriptionState{fails: 1, probing: true, reason: "why", logged: 2}.append(nil))
+	f.Add(encodeSubscription(&millrace.SubscriptionSettings{Version: 1, Format: "events", Schedule: []time.Duration{1, 2}}))
 	f.Add((&meta{n: 1, t: 2, version: 3}).append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		again(t, b, func(b []byte) (entry, error) { return decodeEntry(1, b) }, entry.append)
@@ -33,6 +38,10 @@ func FuzzRecords(f *testing.F) {
 			again(t, b, func(b []byte) (lined, error) { return decodeLined(key, b) }, func(e lined, b []byte) []byte { return e.append(b) })
 		}
 		again(t, b, decodeHeld, func(h heldRecord, b []byte) []byte { return h.append(b) })
+		again(t, b, decodeBatch, batchRecord.append)
+		again(t, b, decodeSubState, subscriptionState.append)
+		again(t, b, decodeSubscription, func(s millrace.SubscriptionSettings, b []byte) []byte { return append(b, encodeSubscription(&s)...) })
+		again(t, b, func(b []byte) ([]entry, error) { return decodeMembers(nil, 5, b) }, func(list []entry, b []byte) []byte { return appendMembers(b, 5, list) })
 		again(t, b, decodeMeta, func(m meta, b []byte) []byte { return m.append(b) })
 	})
 }

@@ -33,11 +33,11 @@ func scan(db *pebble.DB, prefix []byte, f func(key, value []byte) error) error {
 
 // load rebuilds the lane's index from disk: all but the bodies is looked at,
 // messages by their keys alone, those of ordered queues' keys by their whole
-// records, which are as small.
+// records, which are as small, and batches by their headers.
 func (l *lane) load(db *pebble.DB) error {
 	for _, step := range []func(*pebble.DB) error{
 		l.loadMeta, l.loadQueues, l.loadTenants, l.loadTopics, l.loadHeld, l.loadLeases, l.loadDelayed, l.loadDead,
-		l.loadMessages, l.loadChains, l.loadCuts,
+		l.loadMessages, l.loadChains, l.loadCuts, l.loadSubs,
 	} {
 		if err := step(db); err != nil {
 			return fmt.Errorf("load lane %d: %w", l.no, err)
@@ -45,6 +45,7 @@ func (l *lane) load(db *pebble.DB) error {
 	}
 	l.endClaims()
 	l.startRings()
+	l.startSubs()
 	return nil
 }
 

@@ -170,15 +170,15 @@ func (e *Engine) RaiseVersion(ctx context.Context, v uint64) (uint64, error) {
 }
 
 // Apply tells one lane of a version of the registry, and returns which of the
-// queues were removed from it before.
+// queues and subscriptions were removed from it before.
 func (e *Engine) Apply(ctx context.Context, lane int, a millrace.Apply) (gone []string, err error) {
 	l, err := e.enter(ctx, lane)
 	if err != nil {
 		return nil, err
 	}
 	defer e.leave()
-	for _, s := range a.Queues {
-		if _, ok := parseUID(s.UID); !ok {
+	for _, uid := range definedBy(&a) {
+		if _, ok := parseUID(uid); !ok {
 			return nil, millrace.Errorf(millrace.CodeInvalid, "a uid must be 16 of 0-9a-f")
 		}
 	}
@@ -189,19 +189,40 @@ func (e *Engine) Apply(ctx context.Context, lane int, a millrace.Apply) (gone []
 	return gone, err
 }
 
+// definedBy is the uids of what is to be created or changed.
+func definedBy(a *millrace.Apply) (uids []string) {
+	for i := range a.Subscriptions {
+		uids = append(uids, a.Subscriptions[i].UID)
+	}
+	for i := range a.Queues {
+		uids = append(uids, a.Queues[i].UID)
+	}
+	return uids
+}
+
 func (l *lane) apply(g *group, a *millrace.Apply) (gone []string) {
 	for _, name := range a.Removed {
 		if u, ok := parseUID(name); ok {
 			l.remove(g, u)
 		}
 	}
+	for _, name := range definedBy(a) {
+		u, _ := parseUID(name)
+		if _, removed := l.removed[u]; removed {
+			gone = append(gone, name)
+		}
+	}
+	for _, s := range a.Subscriptions {
+		u, _ := parseUID(s.UID)
+		if _, removed := l.removed[u]; !removed {
+			l.defineSub(g, u, s)
+		}
+	}
 	for _, s := range a.Queues {
 		u, _ := parseUID(s.UID)
-		if _, removed := l.removed[u]; removed {
-			gone = append(gone, s.UID)
-			continue
+		if _, removed := l.removed[u]; !removed {
+			l.define(g, u, s)
 		}
-		l.define(g, u, s)
 	}
 	if a.Version > l.meta.version {
 		l.meta.version = a.Version
@@ -250,18 +271,22 @@ func (l *lane) enterAll(g *group, q *queue) {
 	}
 }
 
-// remove makes a queue unknown to the lane for ever; what it holds waits for the sweep.
+// remove makes a queue or a subscription unknown to the lane for ever; what it
+// holds waits for the sweep.
 func (l *lane) remove(g *group, u uid) {
-	q := l.queues[u]
+	q, s := l.queues[u], l.subs[u]
 	if _, before := l.removed[u]; before {
 		return
 	}
-	l.noteRemoved(g, u, q != nil)
+	l.noteRemoved(g, u, q != nil || s != nil)
+	if s != nil {
+		l.removeSub(g, s)
+	}
 	if q == nil {
 		return
 	}
 	q.removed = true
-	l.agenda.drop(q)
+	l.agenda.drop(func(d *due) bool { return d.queue == q })
 	delete(l.queues, u)
 	g.key = queueKey(g.key[:0], kindSettings, l.no, u)
 	g.del()
@@ -269,7 +294,7 @@ func (l *lane) remove(g *group, u uid) {
 	g.del()
 }
 
-// unswept is the record of a removed queue whose data is still there.
+// unswept is the record of a removed sink whose data is still there.
 const unswept = "unswept"
 
 func (l *lane) noteRemoved(g *group, u uid, waits bool) {

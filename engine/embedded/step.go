@@ -32,11 +32,13 @@ type stepping struct {
 	most   int
 	bytes  int64 // of the events
 	events []*heldEvent
+	parks  int // that have ended
+	gone   int // events of dead batches that went
 	out    millrace.Stepped
 }
 
 func (s *stepping) done() int {
-	return s.out.Expired + s.out.Returned + s.out.Forgotten + len(s.events)
+	return s.out.Expired + s.out.Returned + s.out.Forgotten + s.out.Promoted + s.out.Scrubbed + s.parks + len(s.events)
 }
 
 func (s *stepping) run(g *group, now int64) error {
@@ -71,6 +73,32 @@ func (s *stepping) one(d *due) bool {
 		s.out.Exits = append(s.out.Exits, exits...)
 	case dueEvent:
 		return s.handOut(l.held[d.seq])
+	case duePark:
+		l.endPark(s.group, d.sub)
+		s.parks++
+	default:
+		return s.batch(d.kind, d.sub.named(d.seq))
+	}
+	return true
+}
+
+// batch does what is due of a batch. It reports whether there was room for it.
+func (s *stepping) batch(kind byte, b *batch) bool {
+	l := s.lane
+	switch kind {
+	case dueBatch:
+		l.makeReady(s.group, b)
+		s.out.Promoted++
+	case dueSending:
+		l.failBatch(s.group, b, &millrace.Outcome{Error: "lost", Jitter: millrace.NoJitter}, s.now)
+		s.out.Scrubbed++
+	case dueDeadBatch:
+		if s.gone >= eventsAtOnce {
+			return false
+		}
+		s.gone += int(b.count)
+		l.dropBatch(s.group, b)
+		s.out.Forgotten++
 	}
 	return true
 }

@@ -19,9 +19,11 @@ import (
 const (
 	stormPlain   = "00000000000000c1"
 	stormOrdered = "00000000000000c2"
+	stormSub     = "00000000000000c3"
+	stormSubLine = "00000000000000c4"
 )
 
-// storm does everything that a queue can, from many goroutines at once.
+// storm does everything that queues and subscriptions can, from many goroutines at once.
 type storm struct {
 	testing.TB
 	*embedded.Engine
@@ -44,7 +46,7 @@ func stormAndCrash(t *testing.T, seed uint64) {
 	}
 	s := &storm{TB: t, Engine: e}
 	s.define()
-	crashed := s.rage(fs, seed, int64(300+random.IntN(900)), random)
+	crashed := s.rage(fs, seed, int64(400+random.IntN(1200)), random)
 	if err := e.Check(context.Background()); err != nil {
 		t.Errorf("check after the storm: %v", err)
 	}
@@ -67,6 +69,22 @@ func (s *storm) define() {
 		{UID: stormOrdered, Version: 2, MaxAttempts: 2, DeadRetention: time.Hour},
 	} {
 		defineAs(s, s.Engine, q)
+	}
+	for uid, ordered := range map[string]bool{stormSub: false, stormSubLine: true} {
+		s.change(uid, func(set *millrace.SubscriptionSettings) { set.Ordered = ordered })
+	}
+	s.KeepMembers(20) // so that most are read back from the disk
+}
+
+// change gives a subscription its settings, some of them changed.
+func (s *storm) change(uid string, edit func(*millrace.SubscriptionSettings)) {
+	settings := millrace.SubscriptionSettings{
+		UID: uid, Version: 2, Timeout: 3 * time.Millisecond, MaxEvents: 8, MaxBytes: 1 << 20, Concurrency: 3, Format: "events",
+		Schedule: []time.Duration{2 * time.Millisecond, 5 * time.Millisecond}, Retention: 50 * time.Millisecond,
+	}
+	edit(&settings)
+	if _, err := s.Apply(context.Background(), 0, millrace.Apply{Version: 2, Subscriptions: []millrace.SubscriptionSettings{settings}}); err != nil {
+		s.Error(err)
 	}
 }
 
@@ -102,7 +120,7 @@ func (s *storm) one(r *rand.Rand) {
 	}
 	tenant := fmt.Sprint("t", r.IntN(4))
 	var err error
-	switch r.IntN(14) {
+	switch r.IntN(20) {
 	case 0, 1, 2:
 		_, err = s.Publish(ctx, 0, s.commit(r))
 	case 3, 4, 5:
@@ -125,6 +143,8 @@ func (s *storm) one(r *rand.Rand) {
 		err = s.Inject(ctx, 0, millrace.Inject{Queue: queue, Events: []millrace.InjectEvent{
 			{Tenant: tenant, Key: fmt.Sprint(r.IntN(5)), Seq: r.Uint64N(1000) + 1, RecordedAt: time.Now(), Body: []byte("injected")},
 		}})
+	default:
+		err = s.oneOfSubs(r)
 	}
 	if err != nil {
 		s.Error(err)
@@ -134,12 +154,12 @@ func (s *storm) one(r *rand.Rand) {
 func (s *storm) commit(r *rand.Rand) millrace.Commit {
 	c := millrace.Commit{Version: 2}
 	for range 1 + r.IntN(30) {
-		ev := millrace.CommitEvent{Tenant: fmt.Sprint("t", r.IntN(4)), Topic: "storm", Body: []byte("body"), Queues: []string{stormPlain, stormOrdered}}
+		ev := millrace.CommitEvent{Tenant: fmt.Sprint("t", r.IntN(4)), Topic: "storm", Body: []byte("body"), Queues: []string{stormPlain, stormOrdered}, Batches: []string{stormSub, stormSubLine}}
 		if r.IntN(3) > 0 {
 			ev.Key = fmt.Sprint(r.IntN(8))
 		}
 		if r.IntN(10) == 0 {
-			ev.ID, ev.Delay, ev.Queues = fmt.Sprint(r.IntN(20)), time.Duration(r.IntN(50))*time.Millisecond, nil
+			ev.ID, ev.Delay, ev.Queues, ev.Batches = fmt.Sprint(r.IntN(20)), time.Duration(r.IntN(50))*time.Millisecond, nil, nil
 			ev.Remembered, ev.Digest = true, benchDigest(r.IntN(1000))
 		}
 		c.Events = append(c.Events, ev)
@@ -171,6 +191,60 @@ func (s *storm) leaseAndSettle(r *rand.Rand, queue string) {
 	}
 }
 
+// oneOfSubs does one thing to subscriptions.
+func (s *storm) oneOfSubs(r *rand.Rand) (err error) {
+	ctx, uid := context.Background(), []string{stormSub, stormSubLine}[r.IntN(2)]
+	switch r.IntN(12) {
+	case 0:
+		_, err = s.DropOldest(ctx, 0, 1+r.IntN(5))
+	case 1:
+		_, _, err = s.RetryBatches(ctx, 0, millrace.BatchesOf{Subscription: uid, Dead: true, Max: 3})
+	case 2:
+		s.change(uid, func(set *millrace.SubscriptionSettings) {
+			set.Paused, set.Disabled, set.MaxEvents = r.IntN(5) == 0, r.IntN(5) == 0, 1+r.IntN(10)
+		})
+	case 3:
+		err = s.Inject(ctx, 0, millrace.Inject{Subscription: uid, Events: []millrace.InjectEvent{{Seq: 5, RecordedAt: time.Now(), Body: []byte("injected")}}})
+	case 4:
+		_, err = s.AttemptLog(ctx, 0, uid)
+	case 5:
+		var list []millrace.Batch
+		if list, err = s.ListBatches(ctx, 0, millrace.BatchPage{Subscription: uid, Limit: 5}); err == nil && len(list) > 0 {
+			_ = s.DropBatch(ctx, 0, uid, list[r.IntN(len(list))].Name) // it may be pending or gone by now
+			_, _, _ = s.Batch(ctx, 0, uid, list[0].Name)
+		}
+	default:
+		s.takeAndSettle(r)
+	}
+	return err
+}
+
+func (s *storm) takeAndSettle(r *rand.Rand) {
+	var token millrace.Token
+	binary.BigEndian.PutUint64(token[:], s.tokens.Add(1))
+	got, err := s.Take(context.Background(), 0, millrace.Take{
+		Max: 1 + r.IntN(6), MaxBytes: 1 << 20, For: time.Duration(1+r.IntN(100)) * time.Millisecond, Token: token, Node: "n",
+	})
+	if err != nil {
+		s.Error(err)
+		return
+	}
+	var items []millrace.Outcome
+	for _, b := range got.Batches {
+		if len(b.Events) == 0 {
+			s.Errorf("batch %d has no events", b.Name)
+		}
+		if r.IntN(6) > 0 {
+			items = append(items, millrace.Outcome{
+				Subscription: b.Subscription, Name: b.Name, Token: token, OK: r.IntN(3) > 0, Error: "refused", Jitter: millrace.NoJitter, Log: []byte("log"),
+			})
+		}
+	}
+	if _, err := s.SettleBatches(context.Background(), 0, millrace.Outcomes{Items: items}); err != nil {
+		s.Error(err)
+	}
+}
+
 // step does what is due and publishes the delayed events that come out of it.
 func (s *storm) step(ctx context.Context) {
 	done, err := s.Step(ctx, 0, time.Time{}, 50)
@@ -185,22 +259,22 @@ func (s *storm) step(ctx context.Context) {
 	}
 }
 
-// empty removes both queues; nothing of them may be left.
+// empty removes all queues and subscriptions; nothing of them may be left.
 func (s *storm) empty() {
 	ctx := context.Background()
-	if _, err := s.Apply(ctx, 0, millrace.Apply{Version: 3, Removed: []string{stormPlain, stormOrdered}}); err != nil {
+	if _, err := s.Apply(ctx, 0, millrace.Apply{Version: 3, Removed: []string{stormPlain, stormOrdered, stormSub, stormSubLine}}); err != nil {
 		s.Fatal(err)
 	}
-	for n := 100; n == 100; {
+	for n := 37; n == 37; { // so that it ends within a record of a batch
 		var err error
-		if n, err = s.Sweep(ctx, 0, 100); err != nil {
+		if n, err = s.Sweep(ctx, 0, 37); err != nil {
 			s.Fatal(err)
 		}
 	}
 	if err := s.Check(ctx); err != nil {
 		s.Errorf("check after the sweep: %v", err)
 	}
-	for what, n := range s.RecordsOfQueues() {
-		s.Errorf("%d records of kind %s are left of swept queues", n, what)
+	for what, n := range s.RecordsOfSinks() {
+		s.Errorf("%d records of kind %s are left of swept sinks", n, what)
 	}
 }

@@ -16,13 +16,16 @@ type sweeper struct {
 	from []byte // the next key to look at; nil at the start of a queue
 }
 
-// swept is a message of a removed queue.
+// swept is a message of a removed queue, or an event of a removed subscription's
+// batch.
 type swept struct {
 	key   []byte
 	entry entry
+	part  bool   // more of its record follow
+	rest  []byte // what its record has then, of one that is not swept whole
 }
 
-// Sweep frees up to most entries of what removed queues left in a lane.
+// Sweep frees up to most entries of what removed sinks left in a lane.
 func (e *Engine) Sweep(ctx context.Context, lane int, most int) (int, error) {
 	l, err := e.enter(ctx, lane)
 	if err != nil {
@@ -42,11 +45,11 @@ func (e *Engine) Sweep(ctx context.Context, lane int, most int) (int, error) {
 	return freed, nil
 }
 
-// sweepSome frees some messages of one removed queue, and reports whether
+// sweepSome frees some entries of one removed sink, and reports whether
 // there may be more.
 func (l *lane) sweepSome(ctx context.Context, most int) (n int, more bool, err error) {
 	// Wait for what was written before the removal, then read without the lock:
-	// nobody else touches what a removed queue left.
+	// nobody else touches what a removed sink left.
 	var u uid
 	err = l.do(ctx, func(*group) error {
 		u, more = l.nextTrash()
@@ -69,7 +72,7 @@ func (l *lane) sweepSome(ctx context.Context, most int) (n int, more bool, err e
 	return len(list), err == nil, err
 }
 
-// nextTrash is the removed queue that is being swept.
+// nextTrash is the removed sink that is being swept.
 func (l *lane) nextTrash() (uid, bool) {
 	if l.removed[l.sweep.uid] {
 		return l.sweep.uid, true
@@ -84,9 +87,10 @@ func (l *lane) nextTrash() (uid, bool) {
 }
 
 // sweptKinds are the records of messages, in the order they are swept in.
-var sweptKinds = []byte{kindMessage, kindChain, kindLine, kindDead}
+var sweptKinds = []byte{kindMessage, kindChain, kindLine, kindDead, kindMember}
 
-// readSwept reads up to most messages of a removed queue, then its dead letters.
+// readSwept reads up to most entries of a removed sink: messages, then dead
+// letters; or events of batches.
 func (l *lane) readSwept(u uid, most int) ([]swept, error) {
 	var list []swept
 	s := &l.sweep
@@ -107,49 +111,81 @@ func (l *lane) readSwept(u uid, most int) ([]swept, error) {
 			return nil, err
 		}
 		for valid := it.First(); valid && len(list) < most; valid = it.Next() {
-			x, err := sweptAt(it, kind)
+			some, err := sweptAt(it, kind, most-len(list))
 			if err != nil {
 				_ = it.Close()
 				return nil, err
 			}
-			list = append(list, x)
+			list = append(list, some...)
 		}
 		if err := it.Close(); err != nil {
 			return nil, err
 		}
 	}
 	if n := len(list); n > 0 {
-		s.from = append(slices.Clone(list[n-1].key), 0)
+		s.from = slices.Clone(list[n-1].key)
+		if list[n-1].rest == nil {
+			s.from = append(s.from, 0)
+		}
 	}
 	return list, nil
 }
 
-func sweptAt(it *pebble.Iterator, kind byte) (swept, error) {
+// sweptAt is the entries of one record, at most so many.
+func sweptAt(it *pebble.Iterator, kind byte, most int) ([]swept, error) {
 	x := swept{key: slices.Clone(it.Key())}
 	value, err := it.ValueAndErr()
 	if err != nil {
-		return x, err
+		return nil, err
 	}
 	switch kind {
+	case kindMember:
+		return sweptMembers(x.key, value, most)
 	case kindMessage:
 		x.entry, err = decodeEntry(lastNumber(x.key), value)
-		return x, err
 	case kindChain, kindLine:
-		e, err := decodeLined(x.key, value)
+		var e lined
+		e, err = decodeLined(x.key, value)
 		x.entry = e.entry
-		return x, err
+	default:
+		var d deadRecord
+		d, err = decodeDead(value)
+		x.entry = entry{seq: lastNumber(x.key), size: d.size, mark: d.mark}
 	}
-	d, err := decodeDead(value)
-	x.entry = entry{seq: lastNumber(x.key), size: d.size, mark: d.mark}
-	return x, err
+	return []swept{x}, err
 }
 
-// erase deletes messages of a removed queue and frees their bodies.
+// sweptMembers is the first events of a chunk of a batch.
+func sweptMembers(key, value []byte, most int) ([]swept, error) {
+	name := memberBatch(key)
+	members, err := decodeMembers(nil, name, value)
+	if err != nil {
+		return nil, err
+	}
+	n := min(most, len(members))
+	list := make([]swept, n)
+	for i, e := range members[:n] {
+		list[i] = swept{key: key, entry: e, part: i < n-1}
+	}
+	if n < len(members) {
+		list[n-1].rest = appendMembers(nil, name, members[n:])
+	}
+	return list, nil
+}
+
+// erase deletes entries of a removed sink and frees their bodies.
 func (l *lane) erase(g *group, list []swept) {
 	var freed []uint64
 	for _, x := range list {
 		g.key = append(g.key[:0], x.key...)
-		g.del()
+		switch {
+		case x.part:
+		case x.rest != nil:
+			g.val = append(g.val[:0], x.rest...)
+			g.set()
+		default:
+			g.del()
+		}
 		freed = l.release(g, x.entry, freed)
 	}
 	l.meta.dropped += int64(len(list))
@@ -157,9 +193,9 @@ func (l *lane) erase(g *group, list []swept) {
 	l.cache.drop(freed)
 }
 
-// endTrash removes the rest of a queue of which no message is left.
+// endTrash removes the rest of a sink of which no entry is left.
 func (l *lane) endTrash(g *group, u uid) {
-	for _, kind := range []byte{kindLease, kindDelayed, kindTenant, kindDeadOf, kindDeadDue} {
+	for _, kind := range []byte{kindLease, kindDelayed, kindTenant, kindDeadOf, kindDeadDue, kindBatch, kindBatchError, kindAttempt} {
 		prefix := queueKey(nil, kind, l.no, u)
 		g.delRange(prefix, after(prefix))
 	}

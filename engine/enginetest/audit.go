@@ -15,8 +15,9 @@ import (
 // everything that is wrong: an acknowledged event that is lost, one that nobody
 // published, one that is in some of its queues only, one that is stored twice, a
 // settled or purged message that came back, a redriven one that did not, a chain
-// of keys with a gap, a batch that was sent and came back, that changed or that was overtaken,
-// an error that a caller must not see. It publishes everything again and drains the store.
+// of keys with a gap, a batch that was sent and came back, that changed or that was
+// overtaken, an error that a caller must not see. It publishes everything again and
+// drains the store.
 func Audit(ctx context.Context, e millrace.Engine, h History) error {
 	a := newAudit(e)
 	a.read(h)

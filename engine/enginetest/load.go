@@ -32,8 +32,9 @@ func loadQueues() []string { return append(consumedQueues(), purgedQueue) }
 func consumedQueues() []string { return []string{patientQueue, impatientQueue, orderedQueue} }
 
 // Load publishes, leases and settles, takes batches and tells how they went, at
-// full tilt, redrives, purges, injects and changes weights in between, and writes down
-// every call and its outcome. What it publishes it names by an id, so that it can be asked for again.
+// full tilt, redrives, purges, injects and changes weights in between, and writes
+// down every call and its outcome. What it publishes it names by an id, so that it
+// can be asked for again.
 type Load struct {
 	Engine    millrace.Engine
 	Ledger    *Ledger

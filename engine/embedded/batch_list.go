@@ -23,14 +23,14 @@ func (e *Engine) ListBatches(ctx context.Context, no int, p millrace.BatchPage) 
 				chosen = append(chosen, b)
 			}
 		}
-		list, err = l.show(s, chosen)
+		list, err = l.listed(s, chosen)
 		return err
 	})
 	return list, err
 }
 
-// show is batches of a subscription as listings show them.
-func (l *lane) show(s *subscription, batches []*batch) ([]millrace.Batch, error) {
+// listed is batches of a subscription as listings show them.
+func (l *lane) listed(s *subscription, batches []*batch) ([]millrace.Batch, error) {
 	errors, err := l.lastErrors(s, batches)
 	if err != nil {
 		return nil, l.engine.readFailed(err)
@@ -63,7 +63,7 @@ func (e *Engine) Batch(ctx context.Context, no int, uid string, name uint64) (mi
 			return errNoBatch()
 		}
 		m = b.manifest()
-		shown, err = l.show(s, []*batch{b})
+		shown, err = l.listed(s, []*batch{b})
 		return err
 	})
 	if err != nil {

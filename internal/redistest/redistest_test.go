@@ -2,6 +2,7 @@ package redistest_test
 
 import (
 	"os"
+	"path/filepath"
 	"os/exec"
 	"strconv"
 	"syscall"
@@ -37,6 +38,30 @@ func TestWhatAServerFsyncedOutlivesAKill(t *testing.T) {
 	s.Restart()
 	if got := s.Do("GET", "k"); got != "v" {
 		t.Fatalf("got %q, want v", got)
+	}
+}
+
+// Without the mending, half of the transaction happens at the second restart.
+func TestATransactionThatAKillCutOffNeverHappens(t *testing.T) {
+	s := redistest.Single(t, "--appendonly", "yes", "--appendfsync", "always")
+	s.Do("EVAL", "redis.call('SET', 'a', 1) redis.call('SET', 'b', 2) return 1", "0")
+	s.Kill()
+	logs, err := filepath.Glob(filepath.Join(s.Dir(), "appendonlydir", "*.incr.aof"))
+	if err != nil || len(logs) != 1 {
+		t.Fatalf("the log is %v, %v", logs, err)
+	}
+	whole, err := os.Stat(logs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(logs[0], whole.Size()-20); err != nil { // the end of the transaction, and of its last command
+		t.Fatal(err)
+	}
+	s.Restart()
+	s.Do("EVAL", "redis.call('SET', 'c', 1) redis.call('SET', 'd', 2) return 1", "0")
+	s.Restart()
+	if got := s.Do("MGET", "a", "b", "c", "d"); got != "[<nil> <nil> 1 2]" {
+		t.Errorf("got %s", got)
 	}
 }
 

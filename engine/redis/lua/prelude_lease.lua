@@ -33,7 +33,7 @@ local function whose(q, id) return q.named > 0 and call('HGET', q.key .. ':whose
 -- So many messages left each of these groups; an empty one is not due any more.
 local function part(q, groups)
   for id, size in pairs(groups) do
-    if call('HINCRBY', q.key .. ':left', id, -size) <= 0 then
+    if call('HINCRBY', q.key .. ':left', id, str(-size)) <= 0 then
       call('HDEL', q.key .. ':left', id)
       call('HDEL', q.key .. ':group', id)
       call('ZREM', T .. ':due', member('L', q.u, id))

@@ -36,7 +36,7 @@ func TestADiagnosisTellsOfDurabilityDiskAndClock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer closed(t, e)
+		t.Cleanup(func() { closed(t, e) })
 		if got := gradesOf(t, e); got["durability"] != c.want || got["store"] != millrace.GradeOK || got["clock"] != millrace.GradeOK {
 			t.Errorf("got %v", got)
 		}

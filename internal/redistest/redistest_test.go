@@ -2,8 +2,8 @@ package redistest_test
 
 import (
 	"os"
-	"path/filepath"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"

@@ -52,6 +52,7 @@ func promises() []promise {
 		add("sinks", "publishing to a hot address with 1,000 queues, against one", sinks{s}.run)
 		add("addresses", "publishing to a million addresses, against one", addresses{s}.run)
 		add("waiting", "5,000 leases that wait on 50 queues", waiting{s}.run)
+		add("push", "batches pushed to a receiver that answers at once", push{s}.run)
 	}
 	return list
 }

@@ -18,16 +18,20 @@ func subUID(n int) string { return fmt.Sprintf("%016x", 0xb0+n) }
 func defineSubs(t testing.TB, e *embedded.Engine, n, maxEvents int) (uids []string) {
 	t.Helper()
 	for i := range n {
-		s := millrace.SubscriptionSettings{
-			UID: subUID(i), Version: 1, Timeout: time.Minute, MaxEvents: maxEvents, MaxBytes: 1 << 20, Concurrency: 64,
-			Schedule: []time.Duration{time.Second}, Format: "events",
-		}
+		s := pushSettings(subUID(i), maxEvents)
 		uids = append(uids, s.UID)
 		if _, err := e.Apply(context.Background(), 0, millrace.Apply{Version: 1, Subscriptions: []millrace.SubscriptionSettings{s}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return uids
+}
+
+func pushSettings(uid string, maxEvents int) millrace.SubscriptionSettings {
+	return millrace.SubscriptionSettings{
+		UID: uid, Version: 1, Timeout: time.Minute, MaxEvents: maxEvents, MaxBytes: 1 << 20, Concurrency: 64,
+		Schedule: []time.Duration{time.Second}, Format: "events",
+	}
 }
 
 // pushCommit is n events of 256 bytes for subscriptions.

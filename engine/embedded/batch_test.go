@@ -222,3 +222,32 @@ func BenchmarkPush(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkPushFromABacklog sends what waited when the store was opened: events
+// and bodies come from disk.
+func BenchmarkPushFromABacklog(b *testing.B) {
+	const events = 100_000
+	for range b.N {
+		b.StopTimer()
+		dir := b.TempDir()
+		e := openAt(b, dir)
+		publishTo(b, e, defineSubs(b, e, 2, 100), events)
+		closed(b, e)
+		e = openAt(b, dir)
+		before := cpuTime(b)
+		b.StartTimer()
+		sent := 0
+		for n, token := 1, uint64(1); n > 0; token++ {
+			n = takeAndSend(b, e, token)
+			sent += n
+		}
+		b.StopTimer()
+		if sent != 2*events {
+			b.Errorf("sent %d events, want %d", sent, 2*events)
+		}
+		b.ReportMetric(float64((cpuTime(b)-before).Nanoseconds())/float64(sent), "cpu-ns/event")
+		closed(b, e)
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(2*events*b.N)/b.Elapsed().Seconds(), "events/s")
+}

@@ -166,7 +166,7 @@ func (s *serveSettings) serve(ctx context.Context, stdout, stderr io.Writer) err
 }
 
 func (s *serveSettings) brokerOptions(log *slog.Logger) broker.Options {
-	return broker.Options{Roles: s.roles, Version: version, Logger: log, Engine: millrace.EngineOptions{
+	return broker.Options{Roles: s.roles, Version: version, Logger: log, AllowCallbacksTo: s.callbacks, Engine: millrace.EngineOptions{
 		Lanes: s.lanes, Namespace: s.namespace, WaitReplicas: s.waitReplicas, SyncInterval: s.syncInterval, RedisPublish: s.redisPublish, Logger: log,
 	}}
 }

@@ -33,7 +33,7 @@ type CommitEvent struct {
 	Key        string
 	Body       []byte   // from AppendEvent; the engine may keep it, so it must not change
 	Queues     []string // uids of the queues that take it
-	Batches    []string // uids of the subscriptions that take it
+	Batches    []string // uids of the subscriptions that take it, each once
 
 	ID    string        // with Delay: under which the held event can be found
 	Delay time.Duration // above 0: the event is held whole until then, and goes to no sink yet

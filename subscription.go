@@ -3,6 +3,7 @@ package millrace
 import (
 	"context"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -114,8 +115,11 @@ func (s *SubscriptionSpec) matchFaults(f *faults) {
 		f.add("topics", "must be at most "+strconv.Itoa(MaxTopics))
 	}
 	for i, t := range s.Topics {
-		if m := NameFault(t); m != "" {
+		switch m := NameFault(t); {
+		case m != "":
 			f.add("topics["+strconv.Itoa(i)+"]", m)
+		case slices.Contains(s.Topics[:i], t):
+			f.add("topics["+strconv.Itoa(i)+"]", "is named twice")
 		}
 	}
 }

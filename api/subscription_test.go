@@ -41,7 +41,7 @@ func TestEveryFaultOfASubscriptionIsNamed(t *testing.T) {
 			t.Errorf("%s is not named in %v", want, err)
 		}
 	}
-	for _, bad := range []string{`{}`, `{"callback":"https://x.example"}`, `{"callback":"https://x.example","topics":[]}`, `{"callback":"https://x.example","topics":["a"],"match":"b"}`} {
+	for _, bad := range []string{`{}`, `{"callback":"https://x.example"}`, `{"callback":"https://x.example","topics":[]}`, `{"callback":"https://x.example","topics":["a"],"match":"b"}`, `{"callback":"https://x.example","topics":["a","b","a"]}`} {
 		if _, err := DecodeSubscriptionSpec([]byte(bad)); millrace.CodeOf(err) != millrace.CodeInvalid {
 			t.Errorf("%s: %v", bad, err)
 		}

@@ -1,0 +1,49 @@
+package acceptance
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/millrace-dev/millrace"
+)
+
+func TestABatchWhoseSenderWasKilledBeforeItsRecordComesAgainByteForByte(t *testing.T) {
+	stores := map[string]string{"embedded": "embedded:" + filepath.Join(t.TempDir(), "store"), "redis": redis(t)}
+	for engine, store := range stores {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel() // most of it is waiting
+			killTheSender(t, store)
+		})
+	}
+}
+
+// killTheSender kills a server while a receiver has its batch and has not answered yet: the
+// receiver did its work, and the server never learns of it.
+func killTheSender(t *testing.T, store string) {
+	args := []string{"--namespace", fmt.Sprintf("t%d", namespaces.Add(1)), "--allow-callbacks-to", "127.0.0.0/8"}
+	p := launch(t, "127.0.0.1:0", store, args...)
+	listen := p.url[len("http://"):]
+	h := &house{Backbone: dial(t, p.url)}
+	kill := sync.OnceFunc(p.kill)
+	r := newReceiver(t, func(_ int, w http.ResponseWriter) {
+		kill()
+		w.WriteHeader(http.StatusNoContent)
+	})
+	sub := h.subscribe(t, r, func(s *millrace.SubscriptionSpec) { s.RequestTimeout = 100 * time.Millisecond })
+	publish(t, h, order("acme", "a", 1), order("acme", "a", 2))
+	first := r.await(t, 1)
+	kill()
+	launch(t, listen, store, args...)
+	if held := h.batches(t, millrace.BatchPending); len(held) != 1 || held[0].ID != first.id || held[0].Attempts != 1 {
+		t.Errorf("after the kill these are pending: %+v", held)
+	}
+	second := r.await(t, 2) // when the time of the first is over
+	if second.id != first.id || second.body != first.body || second.attempt != "2" || len(second.events) != 2 || !second.signedWith(sub.MadeSecret) {
+		t.Errorf("got %+v after %+v", second, first)
+	}
+	eventually(t, "it is sent", func() bool { s := h.shop(t); return s.Sent == 2 && s.Queued == 0 && s.Failed == 1 })
+}

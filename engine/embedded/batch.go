@@ -137,12 +137,16 @@ func (l *lane) removeBatch(g *group, b *batch) {
 	if err == nil && len(members) != int(b.count) {
 		err = errIndex("a batch has other members on disk than counted")
 	}
+	var holders []uint32
+	if err == nil {
+		holders, err = l.holdersOf(members)
+	}
 	if err != nil {
 		l.engine.fail(err)
 		return
 	}
-	for _, e := range members {
-		l.freed = l.release(g, e, l.freed)
+	for i, e := range members {
+		l.freed = l.unhold(g, e.seq, holders[i], l.freed)
 	}
 	l.dropFreed()
 	l.setError(g, b, "")

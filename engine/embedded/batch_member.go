@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -91,6 +92,43 @@ func (l *lane) members(m manifest) ([]entry, error) {
 		}
 	}
 	return append(list, m.recent...), it.Close()
+}
+
+// holdersOf is how many sinks hold each of the bodies of a batch. What memory
+// does not know is read in one go, in the order in which it lies on disk.
+func (l *lane) holdersOf(members []entry) ([]uint32, error) {
+	holders := make([]uint32, len(members))
+	var unknown []int
+	for i, e := range members {
+		holders[i] = 1
+		if !e.shared() {
+			continue
+		}
+		if n, ok := l.holders.get(e.seq); ok {
+			holders[i] = n
+		} else {
+			unknown = append(unknown, i)
+		}
+	}
+	if len(unknown) == 0 {
+		return holders, nil
+	}
+	it, err := l.engine.db.NewIter(&pebble.IterOptions{
+		LowerBound: seqKey(nil, kindHolders, l.no, members[0].seq),
+		UpperBound: seqKey(nil, kindHolders, l.no, members[len(members)-1].seq+1),
+	})
+	if err != nil {
+		return nil, err
+	}
+	var key []byte
+	for _, i := range unknown {
+		key = seqKey(key[:0], kindHolders, l.no, members[i].seq)
+		if it.SeekGE(key) && lastNumber(it.Key()) == members[i].seq {
+			n, _ := binary.Uvarint(it.Value())
+			holders[i] = uint32(n)
+		}
+	}
+	return holders, it.Close()
 }
 
 // keptLen is how many members of batches that collect no more are kept in

@@ -18,16 +18,20 @@ func subUID(n int) string { return fmt.Sprintf("%016x", 0xb0+n) }
 func defineSubs(t testing.TB, e *embedded.Engine, n, maxEvents int) (uids []string) {
 	t.Helper()
 	for i := range n {
-		s := millrace.SubscriptionSettings{
-			UID: subUID(i), Version: 1, Timeout: time.Minute, MaxEvents: maxEvents, MaxBytes: 1 << 20, Concurrency: 64,
-			Schedule: []time.Duration{time.Second}, Format: "events",
-		}
+		s := pushSettings(subUID(i), maxEvents)
 		uids = append(uids, s.UID)
 		if _, err := e.Apply(context.Background(), 0, millrace.Apply{Version: 1, Subscriptions: []millrace.SubscriptionSettings{s}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return uids
+}
+
+func pushSettings(uid string, maxEvents int) millrace.SubscriptionSettings {
+	return millrace.SubscriptionSettings{
+		UID: uid, Version: 1, Timeout: time.Minute, MaxEvents: maxEvents, MaxBytes: 1 << 20, Concurrency: 64,
+		Schedule: []time.Duration{time.Second}, Format: "events",
+	}
 }
 
 // pushCommit is n events of 256 bytes for subscriptions.
@@ -217,4 +221,33 @@ func BenchmarkPush(b *testing.B) {
 			b.ReportMetric(float64(sent)/b.Elapsed().Seconds(), "events/s")
 		})
 	}
+}
+
+// BenchmarkPushFromABacklog sends what waited when the store was opened: events
+// and bodies come from disk.
+func BenchmarkPushFromABacklog(b *testing.B) {
+	const events = 100_000
+	for range b.N {
+		b.StopTimer()
+		dir := b.TempDir()
+		e := openAt(b, dir)
+		publishTo(b, e, defineSubs(b, e, 2, 100), events)
+		closed(b, e)
+		e = openAt(b, dir)
+		before := cpuTime(b)
+		b.StartTimer()
+		sent := 0
+		for n, token := 1, uint64(1); n > 0; token++ {
+			n = takeAndSend(b, e, token)
+			sent += n
+		}
+		b.StopTimer()
+		if sent != 2*events {
+			b.Errorf("sent %d events, want %d", sent, 2*events)
+		}
+		b.ReportMetric(float64((cpuTime(b)-before).Nanoseconds())/float64(sent), "cpu-ns/event")
+		closed(b, e)
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(2*events*b.N)/b.Elapsed().Seconds(), "events/s")
 }

@@ -147,20 +147,26 @@ func (w *settling) release(e entry) {
 // release frees a message's share in its body, and appends the seq to freed if
 // it was the last.
 func (l *lane) release(g *group, e entry, freed []uint64) []uint64 {
+	holders := uint32(1)
 	if e.shared() {
-		n, err := l.heldBy(e.seq)
-		if err != nil {
+		var err error
+		if holders, err = l.heldBy(e.seq); err != nil {
 			l.engine.fail(err)
 			return freed
 		}
-		if n > 1 {
-			l.setHolders(g, e.seq, n-1)
-			return freed
-		}
 	}
-	g.key = seqKey(g.key[:0], kindBody, l.no, e.seq)
+	return l.unhold(g, e.seq, holders, freed)
+}
+
+// unhold takes one holder from a body, and the body if it was the last.
+func (l *lane) unhold(g *group, seq uint64, holders uint32, freed []uint64) []uint64 {
+	if holders > 1 {
+		l.setHolders(g, seq, holders-1)
+		return freed
+	}
+	g.key = seqKey(g.key[:0], kindBody, l.no, seq)
 	g.del()
-	return append(freed, e.seq)
+	return append(freed, seq)
 }
 
 // retry ends an attempt: the message goes back to its facet, now or later, or

@@ -198,7 +198,7 @@ func (b *Broker) heed(h millrace.Hint) {
 	}
 }
 
-// Close takes no more requests, lets those under way finish for as long as ctx
+// Close takes no more requests, lets those under way, deliveries too, finish for as long as ctx
 // lasts, then stops the agents, leaves the store and closes the engine. A second
 // Close does nothing.
 func (b *Broker) Close(ctx context.Context) error {
@@ -211,8 +211,10 @@ func (b *Broker) close(ctx context.Context) error {
 	b.Drain()
 	drained := b.gate.wait(ctx)
 	b.unwatch()
+	stop := context.AfterFunc(ctx, b.deliverer.cutOff)
 	b.stopAgents()
 	b.agents.Wait()
+	stop()
 	b.sender.Close()
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

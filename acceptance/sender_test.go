@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/broker"
 )
 
 func TestABatchWhoseSenderWasKilledBeforeItsRecordComesAgainByteForByte(t *testing.T) {
@@ -46,4 +48,34 @@ func killTheSender(t *testing.T, store string) {
 		t.Errorf("got %+v after %+v", second, first)
 	}
 	eventually(t, "it is sent", func() bool { s := h.shop(t); return s.Sent == 2 && s.Queued == 0 && s.Failed == 1 })
+}
+
+// deaf is an engine that does not tell when definitions change.
+type deaf struct{ millrace.Engine }
+
+func (e deaf) Watch(f func(millrace.Hint)) (stop func()) {
+	return e.Engine.Watch(func(h millrace.Hint) {
+		if h.Kind != millrace.HintRegistry {
+			f(h)
+		}
+	})
+}
+
+func TestABatchIsSentByANodeThatHasNotHeardOfItsSubscription(t *testing.T) {
+	h := &house{store: redis(t), options: broker.Options{
+		Logger: slog.New(slog.DiscardHandler), Roles: []string{broker.RoleWeb, broker.RoleMonitor},
+		Engine: millrace.EngineOptions{Lanes: 1, Namespace: fmt.Sprintf("t%d", namespaces.Add(1))},
+	}}
+	allowLoopback(h)
+	h.Backbone = h.broker(t)
+	sender := &house{store: h.store, options: h.options, wrap: func(e millrace.Engine) millrace.Engine { return deaf{e} }}
+	sender.options.Roles = []string{broker.RoleDeliver}
+	sender.broker(t)
+	r := newReceiver(t, nil)
+	h.subscribe(t, r)
+	publish(t, h, order("acme", "a", 1))
+	if p := r.await(t, 1); p.attempt != "1" {
+		t.Errorf("it came as attempt %s", p.attempt)
+	}
+	eventually(t, "it is sent", func() bool { s := h.shop(t); return s.Sent == 1 && s.Failed == 0 })
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,10 +15,11 @@ import (
 )
 
 func TestABatchWhoseSenderWasKilledBeforeItsRecordComesAgainByteForByte(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	stores := map[string]string{"embedded": "embedded:" + filepath.Join(t.TempDir(), "store"), "redis": redis(t)}
 	for engine, store := range stores {
 		t.Run(engine, func(t *testing.T) {
-			t.Parallel() // most of it is waiting
+			t.Parallel()
 			killTheSender(t, store)
 		})
 	}
@@ -48,6 +50,47 @@ func killTheSender(t *testing.T, store string) {
 		t.Errorf("got %+v after %+v", second, first)
 	}
 	eventually(t, "it is sent", func() bool { s := h.shop(t); return s.Sent == 2 && s.Queued == 0 && s.Failed == 1 })
+}
+
+func TestASenderThatWasFrozenPastItsTimeChangesNothingWhenItWakes(t *testing.T) {
+	t.Parallel() // most of it is waiting
+	h := &house{store: redis(t), options: broker.Options{
+		Logger: slog.New(slog.DiscardHandler), Engine: millrace.EngineOptions{Lanes: 1, Namespace: fmt.Sprintf("t%d", namespaces.Add(1))},
+	}}
+	allowLoopback(h)
+	frozen := launch(t, "127.0.0.1:0", h.store, "--namespace", h.options.Engine.Namespace, "--allow-callbacks-to", "127.0.0.0/8")
+	h.Backbone = dial(t, frozen.url)
+	second := make(chan struct{})
+	defer closeOnce(second)
+	r := newReceiver(t, func(n int, w http.ResponseWriter) {
+		switch n {
+		case 1:
+			_ = frozen.cmd.Process.Signal(syscall.SIGSTOP)
+			w.WriteHeader(http.StatusNoContent) // it reads this when it wakes
+		case 2:
+			<-second
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	h.subscribe(t, r, func(s *millrace.SubscriptionSpec) { s.RequestTimeout = 10 * time.Second })
+	publish(t, h, order("acme", "a", 1))
+	first := r.await(t, 1)
+	h.Backbone = h.broker(t)
+	if again := r.await(t, 2); again.id != first.id || again.body != first.body || again.attempt != "2" {
+		t.Errorf("got %+v after %+v", again, first)
+	}
+	if err := frozen.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the late result is logged", func() bool {
+		log, err := h.Subscriptions().Attempts(t.Context(), "shop", first.id, "")
+		return err == nil && len(log) == 1 && log[0].Attempt == 1
+	})
+	if pending := h.batches(t, millrace.BatchPending); len(pending) != 1 || pending[0].Attempts != 2 || h.shop(t).Sent != 0 {
+		t.Errorf("got %+v, want the second attempt under way and nothing sent", pending)
+	}
+	close(second)
+	eventually(t, "it is sent once", func() bool { s := h.shop(t); return s.Sent == 1 && s.Queued == 0 && s.Failed == 2 })
 }
 
 // deaf is an engine that does not tell when definitions change.

@@ -46,6 +46,7 @@ func killTheSender(t *testing.T, store string) {
 		t.Errorf("after the kill these are pending: %+v", held)
 	}
 	second := r.await(t, 2) // when the time of the first is over
+	t.Logf("it came again after %s", second.at.Sub(first.at).Round(time.Millisecond))
 	if second.id != first.id || second.body != first.body || second.attempt != "2" || len(second.events) != 2 || !second.signedWith(sub.MadeSecret) {
 		t.Errorf("got %+v after %+v", second, first)
 	}
@@ -76,6 +77,7 @@ func TestASenderThatWasFrozenPastItsTimeChangesNothingWhenItWakes(t *testing.T) 
 	publish(t, h, order("acme", "a", 1))
 	first := r.await(t, 1)
 	h.Backbone = h.broker(t)
+	t.Logf("it came again after %s", r.await(t, 2).at.Sub(first.at).Round(time.Millisecond))
 	if again := r.await(t, 2); again.id != first.id || again.body != first.body || again.attempt != "2" {
 		t.Errorf("got %+v after %+v", again, first)
 	}

@@ -27,3 +27,9 @@ const (
 	GradeWarn Grade = "warn" // it works, and may not for long or not as somebody expects
 	GradeFail Grade = "fail" // something is lost, or refused, or will be
 )
+
+// Bounded is an engine whose store has a bound of its own, as a Redis with maxmemory has.
+type Bounded interface {
+	// Bound is how many bytes the store may have, as Bytes counts them; 0 if nobody has set it.
+	Bound(ctx context.Context) (int64, error)
+}

@@ -4,6 +4,7 @@ package acceptance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http/httptest"
@@ -18,6 +19,7 @@ import (
 	"github.com/millrace-dev/millrace"
 	"github.com/millrace-dev/millrace/broker"
 	"github.com/millrace-dev/millrace/client"
+	"github.com/millrace-dev/millrace/engine"
 	"github.com/millrace-dev/millrace/httpapi"
 	"github.com/millrace-dev/millrace/internal/redistest"
 )
@@ -99,6 +101,7 @@ type house struct {
 	store   string
 	options broker.Options
 	http    bool
+	wrap    func(millrace.Engine) millrace.Engine // what the broker is given in the engine's place
 }
 
 // namespaces keeps the houses on one Redis apart.
@@ -106,6 +109,12 @@ var namespaces atomic.Int64
 
 // everywhere runs a test over {library, HTTP} × {embedded, one Redis, Cluster}.
 func everywhere(t *testing.T, test func(t *testing.T, h *house)) {
+	t.Helper()
+	everywhereAs(t, func(*house) {}, test)
+}
+
+// everywhereAs is everywhere with houses that are prepared before they are opened.
+func everywhereAs(t *testing.T, prepare func(*house), test func(t *testing.T, h *house)) {
 	t.Helper()
 	stores := map[string]func(t *testing.T) (string, int){
 		"embedded": func(t *testing.T) (string, int) { return "embedded:" + t.TempDir(), 1 },
@@ -124,6 +133,7 @@ func everywhere(t *testing.T, test func(t *testing.T, h *house)) {
 						Logger: slog.New(slog.DiscardHandler),
 						Engine: millrace.EngineOptions{Lanes: lanes, Namespace: fmt.Sprintf("t%d", namespaces.Add(1)), Reserve: -1},
 					}}
+					prepare(h)
 					h.Backbone = h.open(t)
 					test(t, h)
 				})
@@ -144,9 +154,16 @@ func (h *house) open(t *testing.T) millrace.Backbone {
 
 func (h *house) broker(t *testing.T) *broker.Broker {
 	t.Helper()
-	b, err := broker.Open(t.Context(), h.store, h.options)
+	e, err := engine.Open(t.Context(), h.store, h.options.Engine)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if h.wrap != nil {
+		e = h.wrap(e)
+	}
+	b, err := broker.New(t.Context(), e, h.options)
+	if err != nil {
+		t.Fatal(errors.Join(err, e.Close()))
 	}
 	t.Cleanup(func() { shut(t, b) })
 	return b

@@ -36,6 +36,12 @@ type Options struct {
 	// not of the internet, also by plain http.
 	AllowCallbacksTo []netip.Prefix
 
+	// MaxBytes bounds the store, as Stats counts its bytes; 0 for the bound that a Redis has by
+	// itself, if any. Above HighWater percent of it [85] the oldest batches of
+	// subscriptions are dropped, down to LowWater percent [75].
+	MaxBytes            int64
+	HighWater, LowWater int
+
 	Logger *slog.Logger // slog.Default() if nil
 
 	Observer       Observer             // told of what is done; nobody if nil
@@ -63,6 +69,7 @@ type Broker struct {
 	waiting  *waitingRoom
 	reaper   *reaper
 	sweeper  *sweeper
+	autodrop *autodrop
 	herald   *herald
 	gallery  *gallery
 	observer Observer
@@ -95,6 +102,9 @@ func New(ctx context.Context, e millrace.Engine, o Options) (*Broker, error) {
 	if err := rolesFault(o.Roles); err != nil {
 		return nil, err
 	}
+	if err := waterFault(o); err != nil {
+		return nil, err
+	}
 	b := &Broker{engine: e, identity: e.Identity(), log: o.Logger, observer: observerOf(o.Observer), tracer: tracing.New(o.TracerProvider)}
 	id, err := b.ids.next()
 	if err != nil {
@@ -115,6 +125,7 @@ func New(ctx context.Context, e millrace.Engine, o Options) (*Broker, error) {
 	b.sender = webhook.NewSender("millrace/"+cmp.Or(o.Version, "dev"), b.guard)
 	b.deliverer = newDeliverer(b, b.sender)
 	b.gallery = newGallery(e, b.log)
+	b.autodrop = newAutodrop(b, o)
 	return b, b.start(ctx)
 }
 
@@ -151,6 +162,7 @@ func (b *Broker) start(ctx context.Context) error {
 	if b.has(RoleMonitor) {
 		b.agents.Go(func() { b.reaper.run(run) })
 		b.agents.Go(func() { b.sweeper.run(run) })
+		b.agents.Go(func() { b.autodrop.run(run) })
 	}
 	if b.has(RoleDeliver) {
 		b.agents.Go(func() { b.deliverer.run(run) })
@@ -186,7 +198,7 @@ func (b *Broker) heed(h millrace.Hint) {
 	}
 }
 
-// Close takes no more requests, lets those under way finish for as long as ctx
+// Close takes no more requests, lets those under way, deliveries too, finish for as long as ctx
 // lasts, then stops the agents, leaves the store and closes the engine. A second
 // Close does nothing.
 func (b *Broker) Close(ctx context.Context) error {
@@ -199,8 +211,10 @@ func (b *Broker) close(ctx context.Context) error {
 	b.Drain()
 	drained := b.gate.wait(ctx)
 	b.unwatch()
+	stop := context.AfterFunc(ctx, b.deliverer.cutOff)
 	b.stopAgents()
 	b.agents.Wait()
+	stop()
 	b.sender.Close()
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

@@ -33,10 +33,11 @@ type deliverer struct {
 	slots  chan struct{}
 	woken  []chan struct{} // by lane
 	work   sync.WaitGroup  // deliveries under way
+	cut    chan struct{}   // closed when what is under way must end
 }
 
 func newDeliverer(b *Broker, sender *webhook.Sender) *deliverer {
-	d := &deliverer{b: b, sender: sender, log: b.log, slots: make(chan struct{}, deliverSlots), woken: make([]chan struct{}, b.identity.Lanes)}
+	d := &deliverer{b: b, sender: sender, log: b.log, slots: make(chan struct{}, deliverSlots), cut: make(chan struct{}), woken: make([]chan struct{}, b.identity.Lanes)}
 	for lane := range d.woken {
 		d.woken[lane] = make(chan struct{}, 1)
 	}
@@ -57,22 +58,34 @@ func (d *deliverer) wakeAll() {
 	}
 }
 
-// run sends batches until ctx ends; what is under way then is finished, for as long as
-// sending may take.
+// cutOff ends what is under way: it has failed.
+func (d *deliverer) cutOff() { close(d.cut) }
+
+// run sends batches until ctx ends; what is under way then is finished, unless it is cut off.
 func (d *deliverer) run(ctx context.Context) {
-	var lanes sync.WaitGroup
+	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var lanes, watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-d.cut:
+			cancel()
+		case <-sending.Done():
+		}
+	})
 	for lane := range d.woken {
-		lanes.Go(func() { d.runLane(ctx, lane) })
+		lanes.Go(func() { d.runLane(ctx, sending, lane) })
 	}
 	lanes.Wait()
 	d.work.Wait()
+	cancel()
+	watch.Wait()
 }
 
-func (d *deliverer) runLane(ctx context.Context, lane int) {
+func (d *deliverer) runLane(ctx, sending context.Context, lane int) {
 	scan := time.NewTicker(slowScan)
 	defer scan.Stop()
 	for {
-		more, err := d.takeSome(ctx, lane)
+		more, err := d.takeSome(ctx, sending, lane)
 		if ctx.Err() != nil {
 			return
 		}
@@ -104,8 +117,8 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // takeSome takes as many batches of a lane as there are free slots, up to a few, and
-// sets their sending going. It waits for the first slot.
-func (d *deliverer) takeSome(ctx context.Context, lane int) (more bool, err error) {
+// sets their sending going, until sending ends. It waits for the first slot.
+func (d *deliverer) takeSome(ctx, sending context.Context, lane int) (more bool, err error) {
 	free := d.reserve(ctx)
 	if free == 0 {
 		return false, ctx.Err()
@@ -125,7 +138,7 @@ func (d *deliverer) takeSome(ctx context.Context, lane int) (more bool, err erro
 		batch := &taken.Batches[i]
 		d.work.Go(func() {
 			defer func() { <-d.slots }()
-			d.deliver(context.WithoutCancel(ctx), lane, batch, token)
+			d.deliver(sending, lane, batch, token)
 		})
 	}
 	return taken.More, nil
@@ -157,13 +170,28 @@ func (d *deliverer) pending() time.Duration {
 	return longest + pendingExtra
 }
 
+// subscription finds a subscription by its uid, nil if it was removed. Another node may have
+// defined it a moment ago: one that this node has not heard of is looked for in the store.
+func (d *deliverer) subscription(ctx context.Context, uid string) *subscription {
+	if sub := d.b.registry.now().subOf[uid]; sub != nil {
+		return sub
+	}
+	h, err := d.b.registry.reload(ctx)
+	if err != nil {
+		d.log.Warn("look for a subscription; its batch counts as failed when its time is over", "uid", uid, "error", err)
+		return nil
+	}
+	return h.subOf[uid]
+}
+
 // deliver posts one batch and tells the store.
 func (d *deliverer) deliver(ctx context.Context, lane int, batch *millrace.TakenBatch, token millrace.Token) {
-	sub := d.b.registry.now().subOf[batch.Subscription]
+	sub := d.subscription(ctx, batch.Subscription)
 	if sub == nil {
 		return // it was removed, and its batches with it
 	}
 	outcome, attempt := d.post(ctx, sub, batch)
+	ctx = context.WithoutCancel(ctx) // also what was cut off is told
 	settled, err := d.settle(ctx, lane, batch, token, outcome, attempt)
 	switch {
 	case err != nil:

@@ -28,6 +28,8 @@ type serveSettings struct {
 	tlsCert, tlsKey          string
 	logLevel                 slog.Level
 	lanes, waitReplicas      int
+	maxBytes                 int
+	highWater, lowWater      int
 	roles                    []string
 	drain                    time.Duration
 	syncInterval             time.Duration
@@ -71,6 +73,7 @@ func newServeSettings(c *config) (*serveSettings, error) {
 		listen: c.text("listen"), store: c.text("store"), namespace: c.text("namespace"), rootToken: c.text("root-token"),
 		tlsCert: c.text("tls-cert"), tlsKey: c.text("tls-key"),
 		lanes: c.number("lanes"), waitReplicas: c.number("wait-replicas"),
+		maxBytes: c.number("max-bytes"), highWater: c.number("high-water"), lowWater: c.number("low-water"),
 		roles: c.list("roles"), drain: c.span("drain"), redisPublish: c.choice("redis-publish"),
 		observe: observeSettings{metricsLog: c.span("metrics-log"), otlpEndpoint: c.text("otlp-endpoint")},
 	}
@@ -84,6 +87,9 @@ func newServeSettings(c *config) (*serveSettings, error) {
 		s.syncInterval = syncInterval
 	}
 	faults = append(faults, s.tlsFault(c), s.engineFaults(c))
+	if s.lowWater >= s.highWater {
+		faults = append(faults, fmt.Errorf("%s must be less than %s", c.values["low-water"].name, c.values["high-water"].name))
+	}
 	if listenFault(s.listen) == "" && s.rootToken == "" && c.text("root-token-file") == "" && !loopback(s.listen) {
 		faults = append(faults, fmt.Errorf("%s must be a loopback address without a root token: set MILLRACE_ROOT_TOKEN or --root-token-file", c.values["listen"].name))
 	}
@@ -166,9 +172,11 @@ func (s *serveSettings) serve(ctx context.Context, stdout, stderr io.Writer) err
 }
 
 func (s *serveSettings) brokerOptions(log *slog.Logger) broker.Options {
-	return broker.Options{Roles: s.roles, Version: version, AllowCallbacksTo: s.callbacks, Logger: log, Engine: millrace.EngineOptions{
-		Lanes: s.lanes, Namespace: s.namespace, WaitReplicas: s.waitReplicas, SyncInterval: s.syncInterval, RedisPublish: s.redisPublish, Logger: log,
-	}}
+	return broker.Options{Roles: s.roles, Version: version, AllowCallbacksTo: s.callbacks, Logger: log,
+		MaxBytes: int64(s.maxBytes), HighWater: s.highWater, LowWater: s.lowWater,
+		Engine: millrace.EngineOptions{
+			Lanes: s.lanes, Namespace: s.namespace, WaitReplicas: s.waitReplicas, SyncInterval: s.syncInterval, RedisPublish: s.redisPublish, Logger: log,
+		}}
 }
 
 // handlerOptions lets a node without the web role answer for its health alone.

@@ -92,6 +92,9 @@ func serverSettings() []setting {
 		{name: "roles", kind: manyText, commands: "serve", fault: oneOf(broker.RoleWeb, broker.RoleDeliver, broker.RoleMonitor), help: "web, deliver, monitor; all of them if empty"},
 		{name: "root-token", kind: text, commands: "serve doctor", secret: true, noFlag: true, help: "token of whoever may do everything; without one the server listens on loopback addresses only"},
 		{name: "allow-callbacks-to", kind: manyText, commands: "serve", fault: networkFault, help: "network, as in 10.0.0.0/8, to which callbacks may go although it is not public; may be repeated"},
+		{name: "max-bytes", kind: number, preset: "0", commands: "serve", help: "bytes that the store may have; 0 for a Redis' own maxmemory, if it has one, else no bound"},
+		{name: "high-water", kind: number, preset: "85", commands: "serve", fault: percentFault, help: "percent of the bound above which the oldest batches of subscriptions are dropped"},
+		{name: "low-water", kind: number, preset: "75", commands: "serve", fault: percentFault, help: "percent of the bound down to which they are dropped; less than high-water"},
 		{name: "tls-cert", kind: text, commands: "serve", help: "certificate file, for HTTPS"},
 		{name: "tls-key", kind: text, commands: "serve", help: "key file of the certificate"},
 		{name: "drain", kind: span, preset: "25s", commands: "serve", help: "how long requests may take to finish after SIGTERM"},
@@ -150,6 +153,13 @@ func storeFault(value string) string {
 		return "is not a store: " + e.Detail
 	}
 	return "is not a store: " + err.Error()
+}
+
+func percentFault(value string) string {
+	if n, _ := strconv.Atoi(value); n < 1 || n > 100 {
+		return "must be between 1 and 100"
+	}
+	return ""
 }
 
 func lanesFault(value string) string {

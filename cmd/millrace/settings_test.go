@@ -69,7 +69,7 @@ func TestEverySettingIsPrintedAndCanBeSetInEveryWay(t *testing.T) {
 	values := map[string]string{
 		"server": "http://h:1", "store": "redis://h:1", "lanes": "8", "namespace": "n", "sync": "always", "wait-replicas": "1",
 		"redis-publish": "true", "listen": "127.0.0.1:1", "roles": "web", "allow-callbacks-to": "10.0.0.0/8", "drain": "1m", "log-level": "debug", "token": "t", "root-token": "t",
-		"metrics-log": "10s", "otlp-endpoint": "http://h:4318",
+		"metrics-log": "10s", "otlp-endpoint": "http://h:4318", "max-bytes": "1000000", "high-water": "90", "low-water": "60",
 	}
 	for _, s := range settingsTable() {
 		value, known := values[s.name]

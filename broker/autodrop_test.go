@@ -1,0 +1,154 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/engine/enginetest"
+)
+
+// laggard is an engine whose size does not follow what is dropped until it is told to.
+type laggard struct {
+	millrace.Engine
+	size int64
+}
+
+func (e *laggard) Bytes(context.Context) (int64, error) { return e.size, nil }
+
+// fill starts a broker on an engine, with a subscription that collects n events, one a batch.
+func fill(t *testing.T, e millrace.Engine, n int, o Options) *Broker {
+	t.Helper()
+	o.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	b, err := New(t.Context(), e, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close(context.Background()) })
+	spec := millrace.DefaultSubscriptionSpec("https://shop.example/hook")
+	spec.Topics, spec.MaxEvents, spec.Timeout = []string{"orders"}, 1, time.Hour
+	if _, _, err := b.Subscriptions().Put(t.Context(), "shop", spec); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Subscriptions().Pause(t.Context(), "shop"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if _, err := b.Publish(t.Context(), millrace.Event{ID: fmt.Sprint("e-", i), Topic: "orders", Type: "created", Key: fmt.Sprint("k", i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+func sizeOf(t *testing.T, e millrace.Engine) int64 {
+	t.Helper()
+	n, err := e.Bytes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func held(t *testing.T, b *Broker) millrace.Subscription {
+	t.Helper()
+	s, err := b.Subscriptions().Get(t.Context(), "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestAStoreAboveHighWaterDropsTheOldestBatchesDownToLowWater(t *testing.T) {
+	for _, lanes := range []int{1, 4} {
+		t.Run(fmt.Sprint(lanes), func(t *testing.T) {
+			e := enginetest.NewModel(lanes, time.Now)
+			b := fill(t, e, 200, Options{})
+			full := sizeOf(t, e)
+			b.autodrop.maxBytes = full * 100 / 90 // it is at 90 percent
+			dropped, err := b.autodrop.step(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			bound := b.autodrop.maxBytes
+			if now := sizeOf(t, e); now > bound*75/100 || now < bound*65/100 {
+				t.Errorf("%d bytes of %d are left after a drop of %d, want little less than 75 percent", now, bound, dropped)
+			}
+			s := held(t, b)
+			if dropped == 0 || s.Dropped != dropped || s.Queued != 200-dropped {
+				t.Errorf("%d were dropped, and these are counted: %+v", dropped, s)
+			}
+			if lanes == 1 {
+				oldestWent(t, b, dropped)
+			}
+			if again, err := b.autodrop.step(t.Context()); again != 0 || err != nil {
+				t.Errorf("%d went below high water, %v", again, err)
+			}
+		})
+	}
+}
+
+// oldestWent checks that what is left begins after what was dropped.
+func oldestWent(t *testing.T, b *Broker, dropped int64) {
+	t.Helper()
+	list, _, err := b.Subscriptions().Batches(t.Context(), "shop", millrace.BatchQuery{Page: millrace.Page{Limit: 1}})
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	first, err := b.Subscriptions().GetBatch(t.Context(), "shop", list[0].ID)
+	if want := fmt.Sprint("e-", dropped); err != nil || first.Events[0].ID != want {
+		t.Errorf("the oldest left is %+v, want %s: %v", first.Events, want, err)
+	}
+}
+
+func TestAutodropEndsWhenNothingIsLeft(t *testing.T) {
+	e := enginetest.NewModel(2, time.Now)
+	b := fill(t, e, 20, Options{})
+	b.autodrop.maxBytes = 1 // never reached
+	if dropped, err := b.autodrop.step(t.Context()); dropped != 20 || err != nil {
+		t.Errorf("%d went, %v", dropped, err)
+	}
+	if dropped, err := b.autodrop.step(t.Context()); dropped != 0 || err != nil {
+		t.Errorf("%d went, %v", dropped, err)
+	}
+}
+
+func TestAutodropDoesNotDropEverythingForASizeThatLagsBehind(t *testing.T) {
+	e := &laggard{Engine: enginetest.NewModel(1, time.Now), size: 1000}
+	b := fill(t, e, 100, Options{})
+	b.autodrop.maxBytes = 1000
+	for range 3 { // 1,000 of 1,000: a quarter is too much
+		if _, err := b.autodrop.step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := held(t, b); s.Dropped != 25 {
+		t.Errorf("%d of 100 went, want 25: the size has not moved since", s.Dropped)
+	}
+	e.size = 1100 // more came in
+	if _, err := b.autodrop.step(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := held(t, b); s.Dropped <= 25 || s.Dropped == 100 {
+		t.Errorf("%d of 100 went, want another share", s.Dropped)
+	}
+}
+
+func TestAStoreWithoutABoundDropsNothing(t *testing.T) {
+	b := fill(t, enginetest.NewModel(1, time.Now), 10, Options{})
+	if dropped, err := b.autodrop.step(t.Context()); dropped != 0 || err != nil {
+		t.Errorf("%d went, %v", dropped, err)
+	}
+}
+
+func TestMarksThatMakeNoSenseAreRefused(t *testing.T) {
+	for _, o := range []Options{{MaxBytes: -1}, {HighWater: 101}, {HighWater: 50}, {LowWater: 85}, {LowWater: -1}} {
+		o.Logger = slog.New(slog.DiscardHandler)
+		if _, err := New(t.Context(), enginetest.NewModel(1, time.Now), o); millrace.CodeOf(err) != millrace.CodeInvalid {
+			t.Errorf("%d, %d, %d: %v", o.MaxBytes, o.HighWater, o.LowWater, err)
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package broker
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/millrace-dev/millrace"
+)
+
+func TestADeliveryThatOutlastsTheDrainIsCutOffAndHasFailed(t *testing.T) {
+	e := model()
+	b, err := New(t.Context(), e, Options{Logger: slog.New(slog.DiscardHandler), AllowCallbacksTo: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, hold := newReceiver(t), make(chan struct{})
+	defer close(hold)
+	r.answers(func(int, http.ResponseWriter) { <-hold })
+	subscribe(t, b.Subscriptions(), r, func(spec *millrace.SubscriptionSpec) { spec.RequestTimeout = millrace.MaxRequestTimeout })
+	publishOrders(t, b, 1)
+	eventually(t, "it is being sent", func() bool { return len(r.got()) == 1 })
+	uid := b.registry.now().subs["shop"].uid
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if err := b.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > millrace.MaxRequestTimeout/2 {
+		t.Errorf("closing took %s", took)
+	}
+	e.Reopen()
+	if s, err := e.SubscriptionStats(t.Context(), 0, uid); err != nil || s.Failed != 1 || s.Queued != 1 || s.Pending != 0 {
+		t.Errorf("got %+v, %v: it is to be tried again", s, err)
+	}
+}

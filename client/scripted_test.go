@@ -77,8 +77,7 @@ func (s *scripted) Ready(context.Context) error     { return nil }
 func (s *scripted) Queues() millrace.QueueService   { return scriptedQueues{s} }
 func (s *scripted) Topics() millrace.TopicService   { return nil }
 
-// Subscriptions is not asked of it.
-func (s *scripted) Subscriptions() millrace.SubscriptionService { return nil }
+func (s *scripted) Subscriptions() millrace.SubscriptionService { return scriptedSubscriptions{s} }
 func (s *scripted) Stats(context.Context) (millrace.Stats, error) {
 	return millrace.Stats{LaneStats: millrace.LaneStats{Held: 7}}, s.note("stats")
 }

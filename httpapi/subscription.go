@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 
@@ -45,7 +44,7 @@ func (s *server) putSubscription(c *call) (answer, error) {
 	}
 	sub, created, err := s.backend.Subscriptions().Put(c.Context(), name, spec)
 	if err != nil {
-		return answer{}, inBody(err)
+		return answer{}, err
 	}
 	a := answer{status: http.StatusOK, body: api.AppendSubscription(nil, &sub)}
 	if created {
@@ -105,7 +104,7 @@ func (s *server) rotateSubscription(c *call) (answer, error) {
 	}
 	made, until, err := s.backend.Subscriptions().Rotate(c.Context(), name, secret, overlap)
 	if err != nil {
-		return answer{}, inBody(err)
+		return answer{}, err
 	}
 	return ok(api.AppendRotated(nil, made, until))
 }
@@ -211,18 +210,4 @@ func (s *server) attempts(c *call) (answer, error) {
 		return answer{}, err
 	}
 	return ok(api.AppendAttempts(nil, list))
-}
-
-// inBody says that faults which only the backend could find lie in the request's body.
-func inBody(err error) error {
-	var e *millrace.Error
-	if !errors.As(err, &e) || e.Code != millrace.CodeInvalid {
-		return err
-	}
-	located := *e
-	located.Faults = slices.Clone(e.Faults)
-	for i := range located.Faults {
-		located.Faults[i].Location = "body." + located.Faults[i].Location
-	}
-	return &located
 }

@@ -19,6 +19,13 @@ func storedSubscription() millrace.Subscription {
 	return s
 }
 
+// shownSpec is the definition without its secrets, as documents have it.
+func shownSpec() millrace.SubscriptionSpec {
+	spec := storedSubscription().Spec
+	spec.Secrets = nil
+	return spec
+}
+
 var (
 	storedBatch = millrace.SubscriptionBatch{ID: "01K0B", Batch: millrace.Batch{
 		State: millrace.BatchPending, Count: 1, Bytes: 256, Attempts: 2, CreatedAt: moment, DueAt: moment.Add(time.Minute), Node: "01K0N", Error: "status 500",

@@ -74,6 +74,7 @@ func badSubscriptions() []bad {
 		{"topics and match", "PUT", shop, `{"callback":"https://shop.example/hook","match":".","topics":["a"]}`, 422, "invalid", []string{"body.topics must be given, or match, but not both"}, nil},
 		{"a subscription's name", "PUT", "/v1/subscriptions/a%2Fb", `{"topics":["a"]}`, 422, "invalid", []string{"path.subscription must hold only letters, digits, '.', '_' and '-'", "body.callback is required"}, nil},
 		{"a batch's state", "GET", shop + "/batches?state=lost&limit=0", "", 422, "invalid", []string{"query.limit must be an integer of at least 1", "query.state must be early, ready, pending or dead"}, nil},
+		{"attempts of nothing", "GET", shop + "/attempts?batch=&event=a%01", "", 422, "invalid", []string{"query.batch must not be empty", "query.event must not contain control characters"}, nil},
 		{"an overlap", "POST", shop + "/rotate", `{"overlap":"-1s"}`, 422, "invalid", []string{`body.overlap must be a duration such as "1m30s"`}, nil},
 		{"a rotation's secret", "POST", shop + "/rotate", `{"secret":"hunter2"}`, 422, "invalid", []string{"body.secret must be whsec_ and the base64 of 24 to 64 bytes"}, nil},
 	}

@@ -151,7 +151,7 @@ func (c *call) batchState() (millrace.BatchState, error) {
 // batch shows one batch.
 func (s *server) batch(c *call) (answer, error) {
 	name, nameErr := c.name("subscription")
-	id, err := c.text("id")
+	id, err := c.pathID()
 	if err := c.check(nameErr, err); err != nil {
 		return answer{}, err
 	}
@@ -165,7 +165,7 @@ func (s *server) batch(c *call) (answer, error) {
 // dropBatch removes a batch.
 func (s *server) dropBatch(c *call) (answer, error) {
 	name, nameErr := c.name("subscription")
-	id, err := c.text("id")
+	id, err := c.pathID()
 	if err := c.check(nameErr, err); err != nil {
 		return answer{}, err
 	}
@@ -175,7 +175,7 @@ func (s *server) dropBatch(c *call) (answer, error) {
 // retryBatch sends a batch at once.
 func (s *server) retryBatch(c *call) (answer, error) {
 	name, nameErr := c.name("subscription")
-	id, err := c.text("id")
+	id, err := c.pathID()
 	if err := c.check(nameErr, err, api.DecodeNothing(c.body)); err != nil {
 		return answer{}, err
 	}
@@ -202,10 +202,12 @@ func (s *server) retryDead(c *call) (answer, error) {
 // attempts shows the last attempts, of one batch or one event if the query names them.
 func (s *server) attempts(c *call) (answer, error) {
 	name, nameErr := c.name("subscription")
-	if err := c.check(nameErr); err != nil {
+	batch, batchErr := c.idIn("batch")
+	event, err := c.idIn("event")
+	if err := c.check(nameErr, batchErr, err); err != nil {
 		return answer{}, err
 	}
-	list, err := s.backend.Subscriptions().Attempts(c.Context(), name, c.URL.Query().Get("batch"), c.URL.Query().Get("event"))
+	list, err := s.backend.Subscriptions().Attempts(c.Context(), name, batch, event)
 	if err != nil {
 		return answer{}, err
 	}

@@ -12,6 +12,10 @@ import (
 type Document struct {
 	Queues  map[string]QueueSpec                 // by name
 	Tenants map[string]map[string]TenantSettings // by queue, then by tenant
+
+	// Subscriptions are by name, nil if there are none. A store shows them without what is
+	// secret; one that is applied without its secret or uuid keeps what it has.
+	Subscriptions map[string]SubscriptionSpec
 }
 
 // ApplyOptions says how a document is applied.
@@ -21,7 +25,7 @@ type ApplyOptions struct {
 }
 
 // Applied says what became of a document: what is new, changed and removed, as
-// "queue/emails" and "tenant/emails/acme", sorted, and how many of its entries
+// "queue/emails", "tenant/emails/acme" and "subscription/shop", sorted, and how many of its entries
 // were so already.
 type Applied struct {
 	Created, Changed, Deleted []string
@@ -45,6 +49,14 @@ func (d *Document) Faults(at string) []Fault {
 			continue
 		}
 		d.tenantFaults(&f, queue)
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Subscriptions)) {
+		if m := NameFault(name); m != "" {
+			f.add("subscriptions", "a subscription's name "+m)
+			continue
+		}
+		spec := d.Subscriptions[name]
+		f.list = append(f.list, spec.Faults(f.below("subscriptions."+name))...)
 	}
 	return f.list
 }

@@ -9,11 +9,15 @@ import (
 	"github.com/millrace-dev/millrace"
 )
 
-// document is a house of two queues, one of them with tenants of their own weight.
+// document is a house of two queues, one of them with tenants of their own weight, and a subscription.
 func document() millrace.Document {
 	ordered := millrace.DefaultQueueSpec(":orders:")
 	ordered.Ordered, ordered.OnExhausted = true, millrace.ExhaustedBlock
+	shop := millrace.DefaultSubscriptionSpec("https://shop.example/hook")
+	shop.Topics = []string{"bills"}
 	return millrace.Document{
+		Subscriptions: map[string]millrace.SubscriptionSpec{"shop": shop},
+
 		Queues:  map[string]millrace.QueueSpec{"emails": millrace.DefaultQueueSpec(":emails:"), "orders": ordered},
 		Tenants: map[string]map[string]millrace.TenantSettings{"emails": {"acme": {Weight: 2, Limit: 0}, "big.co": {Weight: 0, Limit: -1}}},
 	}
@@ -49,12 +53,12 @@ func defined(t *testing.T, b millrace.Backbone, want millrace.Document) {
 
 func TestADocumentOfDefinitionsIsAppliedAndShownAgain(t *testing.T) {
 	everywhere(t, func(t *testing.T, h *house) {
-		all := millrace.Applied{Created: []string{"queue/emails", "queue/orders", "tenant/emails/acme", "tenant/emails/big.co"}}
+		all := millrace.Applied{Created: []string{"queue/emails", "queue/orders", "subscription/shop", "tenant/emails/acme", "tenant/emails/big.co"}}
 		applies(t, h, document(), millrace.ApplyOptions{DryRun: true}, all)
 		defined(t, h, millrace.Document{Queues: map[string]millrace.QueueSpec{}, Tenants: map[string]map[string]millrace.TenantSettings{}})
 		applies(t, h, document(), millrace.ApplyOptions{}, all)
 		defined(t, h, document())
-		applies(t, h, document(), millrace.ApplyOptions{Prune: true}, millrace.Applied{Same: 4})
+		applies(t, h, document(), millrace.ApplyOptions{Prune: true}, millrace.Applied{Same: 5})
 
 		// It is not only written: events reach the queue and the weight counts.
 		publish(t, h, millrace.Event{Topic: "emails", Type: "x", Tenant: "acme"})
@@ -94,7 +98,7 @@ func TestADocumentChangesWhatItNamesAndPrunesTheRest(t *testing.T) {
 			t.Errorf("%+v, %v", q, err)
 		}
 
-		pruned := millrace.Applied{Deleted: []string{"queue/orders", "tenant/emails/big.co"}, Same: 4}
+		pruned := millrace.Applied{Deleted: []string{"queue/orders", "subscription/shop", "tenant/emails/big.co"}, Same: 4}
 		applies(t, b, next, millrace.ApplyOptions{Prune: true, DryRun: true}, pruned)
 		applies(t, b, next, millrace.ApplyOptions{Prune: true}, pruned)
 		defined(t, b, next)
@@ -124,6 +128,11 @@ func TestADocumentWithAFaultChangesNothing(t *testing.T) {
 			"a tenant of what it prunes": {millrace.CodeInvalid, func(d *millrace.Document) {
 				delete(d.Queues, "emails")
 			}, true},
+			"a subscription to a closed address": {millrace.CodeInvalid, func(d *millrace.Document) {
+				spec := d.Subscriptions["shop"]
+				spec.Callback = "https://10.0.0.1/hook"
+				d.Subscriptions["shop"] = spec
+			}, false},
 			"what cannot change": {millrace.CodeImmutable, func(d *millrace.Document) { d.Queues["orders"] = millrace.DefaultQueueSpec(":orders:") }, false},
 		} {
 			d := document()

@@ -17,6 +17,7 @@ type proof struct{ test, why string }
 // provedElsewhere is the scripts, by field, that the suite does not call by a method, and what proves them.
 var provedElsewhere = map[string]proof{
 	"publish":        {"AKnownIdIsAnsweredWithTheFirstStamp", "Publish hands its commits to a gatherer that is set up when the store is opened"},
+	"publishBatch":   {"AnEventOpensABatchThatCollects", "Publish hands its commits to the same gatherer, which runs this one for events that have subscriptions"},
 	"registryCreate": {"TestNamespacesAreStoresOfTheirOwn", "opening runs it; every test of the suite opens a store"},
 	"registryReady":  {"TestACreationThatWasCutShortIsCompleted", "opening runs it"},
 	"laneCreate":     {"TestACreationThatWasCutShortIsCompleted", "opening runs it"},

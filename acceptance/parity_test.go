@@ -96,10 +96,25 @@ var clientMethods = map[string]method{
 	"POST /v1/queues/{queue}/ack": {name: "Queues.Ack"}, "POST /v1/queues/{queue}/retry": {name: "Queues.Retry"}, "POST /v1/queues/{queue}/bury": {name: "Queues.Bury"},
 	"POST /v1/queues/{queue}/extend": {name: "Queues.Extend"}, "POST /v1/queues/{queue}/release": {name: "Queues.Release"},
 	"GET /v1/queues/{queue}/peek": {name: "Queues.Peek"}, "POST /v1/queues/{queue}/purge": {name: "Queues.Purge"}, "GET /v1/queues/{queue}/dead": {name: "Queues.Dead"},
-	"DELETE /v1/queues/{queue}/dead":       {name: "Queues.DropDead", with: []any{millrace.DeadSelection{All: true}}},
-	"DELETE /v1/queues/{queue}/dead/{id}":  {name: "Queues.DropDead", with: []any{millrace.DeadSelection{IDs: []string{"a-1"}}}},
-	"POST /v1/queues/{queue}/dead/redrive": {name: "Queues.Redrive", with: []any{millrace.DeadSelection{All: true}}},
-	"GET /v1/definitions":                  {name: "Definitions"}, "PUT /v1/definitions": {name: "Apply"},
+	"DELETE /v1/queues/{queue}/dead":                           {name: "Queues.DropDead", with: []any{millrace.DeadSelection{All: true}}},
+	"DELETE /v1/queues/{queue}/dead/{id}":                      {name: "Queues.DropDead", with: []any{millrace.DeadSelection{IDs: []string{"a-1"}}}},
+	"POST /v1/queues/{queue}/dead/redrive":                     {name: "Queues.Redrive", with: []any{millrace.DeadSelection{All: true}}},
+	"GET /v1/subscriptions":                                    {name: "Subscriptions.List"},
+	"GET /v1/subscriptions/{subscription}":                     {name: "Subscriptions.Get"},
+	"PUT /v1/subscriptions/{subscription}":                     {name: "Subscriptions.Put"},
+	"DELETE /v1/subscriptions/{subscription}":                  {name: "Subscriptions.Delete"},
+	"POST /v1/subscriptions/{subscription}/pause":              {name: "Subscriptions.Pause"},
+	"POST /v1/subscriptions/{subscription}/resume":             {name: "Subscriptions.Resume"},
+	"POST /v1/subscriptions/{subscription}/test":               {name: "Subscriptions.Test"},
+	"POST /v1/subscriptions/{subscription}/rotate":             {name: "Subscriptions.Rotate"},
+	"POST /v1/subscriptions/{subscription}/inject":             {name: "Subscriptions.Inject", with: []any{[]millrace.Event{{ID: "a-1", Topic: "orders", Type: "created", Time: time.Unix(1, 0), Seq: 1}}}},
+	"GET /v1/subscriptions/{subscription}/batches":             {name: "Subscriptions.Batches"},
+	"GET /v1/subscriptions/{subscription}/batches/{id}":        {name: "Subscriptions.GetBatch"},
+	"DELETE /v1/subscriptions/{subscription}/batches/{id}":     {name: "Subscriptions.DropBatch"},
+	"POST /v1/subscriptions/{subscription}/batches/{id}/retry": {name: "Subscriptions.RetryBatch"},
+	"POST /v1/subscriptions/{subscription}/dead/retry":         {name: "Subscriptions.RetryDead"},
+	"GET /v1/subscriptions/{subscription}/attempts":            {name: "Subscriptions.Attempts"},
+	"GET /v1/definitions":                                      {name: "Definitions"}, "PUT /v1/definitions": {name: "Apply"},
 	"GET /v1/nodes": {name: "Nodes"}, "GET /v1/stats": {name: "Stats"},
 }
 
@@ -168,7 +183,7 @@ func (m method) argument(t *testing.T, of reflect.Type) reflect.Value {
 	if of == reflect.TypeFor[context.Context]() {
 		return reflect.ValueOf(t.Context())
 	}
-	usual := []any{"a-1", time.Second, millrace.DefaultQueueSpec("."), []millrace.Settlement{{Receipt: "r"}}, []string{"r"}}
+	usual := []any{"a-1", time.Second, millrace.DefaultQueueSpec("."), millrace.DefaultSubscriptionSpec("https://shop.example"), []millrace.Settlement{{Receipt: "r"}}, []string{"r"}}
 	for _, v := range append(slices.Clone(m.with), usual...) {
 		if reflect.TypeOf(v) == of {
 			return reflect.ValueOf(v)

@@ -179,10 +179,13 @@ func AppendRetried(b []byte, n int) []byte {
 // DecodeRetried reads how many batches were made ready.
 func DecodeRetried(text []byte) (int, error) { return decodeNumber(text, "retried") }
 
+// rotateOverlap is how long old secrets sign on unless a rotation says otherwise.
+const rotateOverlap = 24 * time.Hour
+
 // DecodeRotate reads a request for a new secret: the one it names, if any, and for how
 // long the old ones sign on.
 func DecodeRotate(body []byte) (secret string, overlap time.Duration, err error) {
-	overlap = 24 * time.Hour
+	overlap = rotateOverlap
 	if len(body) == 0 {
 		return "", overlap, nil
 	}

@@ -37,6 +37,13 @@ func (d *decoder) document() millrace.Document {
 				doc.Tenants[queue] = map[string]millrace.TenantSettings{}
 				sub.named("", "a tenant's name", func(sub *decoder, tenant string) { doc.Tenants[queue][tenant] = sub.tenantSettings() })
 			})
+		case "subscriptions":
+			d.named("subscriptions", "a subscription's name", func(sub *decoder, name string) {
+				if doc.Subscriptions == nil {
+					doc.Subscriptions = map[string]millrace.SubscriptionSpec{}
+				}
+				doc.Subscriptions[name] = sub.subscriptionSpec()
+			})
 		default:
 			d.skip()
 		}
@@ -88,6 +95,11 @@ func AppendDocument(b []byte, doc *millrace.Document) []byte {
 			b = AppendTenantSettings(appendName(b, tenant), doc.Tenants[queue][tenant])
 		}
 		b = append(b, '}')
+	}
+	b = append(appendName(append(b, '}'), "subscriptions"), '{')
+	for _, name := range slices.Sorted(maps.Keys(doc.Subscriptions)) {
+		spec := doc.Subscriptions[name]
+		b = AppendSubscriptionSpec(appendName(b, name), &spec)
 	}
 	return append(b, '}', '}')
 }

@@ -11,11 +11,14 @@ import (
 func exampleDocument() millrace.Document {
 	ordered := millrace.DefaultQueueSpec(":orders:")
 	ordered.Ordered, ordered.OnExhausted, ordered.Lease = true, millrace.ExhaustedBlock, time.Minute
+	shop := millrace.DefaultSubscriptionSpec("https://shop.example/hook")
+	shop.Topics, shop.Timeout = []string{"orders"}, 2*time.Second
 	return millrace.Document{
 		Queues: map[string]millrace.QueueSpec{"emails": millrace.DefaultQueueSpec(":email_event:"), "or.ders": ordered},
 		Tenants: map[string]map[string]millrace.TenantSettings{
 			"emails": {"acme": {Weight: 2, Limit: 0}, "big.co": {Weight: 0, Limit: queuesLimit}},
 		},
+		Subscriptions: map[string]millrace.SubscriptionSpec{"s.hop": shop},
 	}
 }
 
@@ -35,6 +38,7 @@ func TestEveryFaultOfADocumentIsLocated(t *testing.T) {
 	_, err := DecodeDocument([]byte(`{
 		"queues": {"emails": {"lease":"x","nope":1}, "s.ms": {"match":"["}, "a:b": {"match":"x"}, "flat": 7},
 		"tenants": {"emails": {"acme": {"weight":1001}, "b/c": {}, "d.e": {"limit":"x","Weight":1}}, "../x": {}},
+		"subscriptions": {"shop": {"callback":"https://shop.example","nope":1}, "a/b": {}, "w.h": {"topics":["x"]}},
 		"streams": {}, "a b": 1}`))
 	var e *millrace.Error
 	if !errors.As(err, &e) || e.Code != millrace.CodeInvalid {
@@ -52,6 +56,10 @@ func TestEveryFaultOfADocumentIsLocated(t *testing.T) {
 		{Location: "body.tenants.emails.d.e.limit", Message: "must be an integer"},
 		{Location: "body.tenants.emails.d.e.Weight", Message: "is not a known field"},
 		{Location: "body.tenants", Message: "a queue's name must hold only letters, digits, '.', '_' and '-'"},
+		{Location: "body.subscriptions.shop.nope", Message: "is not a known field"},
+		{Location: "body.subscriptions.shop.topics", Message: "must be given, or match, but not both"},
+		{Location: "body.subscriptions", Message: "a subscription's name must hold only letters, digits, '.', '_' and '-'"},
+		{Location: "body.subscriptions.w.h.callback", Message: "is required"},
 		{Location: "body.streams", Message: "is not a known field"},
 		{Location: "body", Message: "has an unknown field"},
 	})

@@ -101,6 +101,26 @@ func FuzzDecodeQueueSpec(f *testing.F) {
 	})
 }
 
+func FuzzDecodeSubscriptionSpec(f *testing.F) {
+	seed(f, `{"callback":"http://x","match":"x","topics":[]}`, `{"callback":"https://x.example","topics":["a"],"match":"","retry_schedule":[]}`, `{"overlap":"0s"}`)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if secret, overlap, err := DecodeRotate(body); !refused(t, err) {
+			again, length, err := DecodeRotate(AppendRotate(nil, secret, overlap))
+			if err != nil || again != secret || length != overlap {
+				t.Fatal(again, length, err)
+			}
+		}
+		spec, err := DecodeSubscriptionSpec(body)
+		if refused(t, err) {
+			return
+		}
+		if faults := spec.Faults(""); faults != nil {
+			t.Fatal(faults)
+		}
+		equal(t, must[millrace.SubscriptionSpec](t)(DecodeSubscriptionSpec(AppendSubscriptionSpec(nil, &spec))), spec)
+	})
+}
+
 func FuzzDecodeLease(f *testing.F) {
 	seed(f, `{"max":1000,"wait":"1m","lease":"12h"}`, `{"lease":"0s","consumer":"w-1"}`)
 	f.Fuzz(func(t *testing.T, body []byte) {

@@ -113,12 +113,12 @@ func TestThePublishAnswerLooksAsInTheExample(t *testing.T) {
 func TestATopicLooksAsInTheExample(t *testing.T) {
 	want := millrace.Topic{
 		TopicStats: millrace.TopicStats{Name: "orders", Events: 1024, LastEventAt: at("2026-11-15T01:13:00Z")},
-		Publisher:  "shop",
+		Publisher:  "shop", Subscriptions: []string{"shop"},
 	}
 	checkGolden(t, "topic", AppendTopic(nil, &want))
 	equal(t, must[millrace.Topic](t)(DecodeTopic(golden(t, "topic"))), want)
 
-	unclaimed := []millrace.Topic{want, {TopicStats: millrace.TopicStats{Name: "bare"}}}
+	unclaimed := []millrace.Topic{want, {TopicStats: millrace.TopicStats{Name: "bare"}, Subscriptions: []string{}}}
 	checkGolden(t, "topics", AppendTopics(nil, unclaimed, "orders"))
 	got, next, err := DecodeTopics(golden(t, "topics"))
 	if err != nil {

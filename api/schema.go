@@ -18,7 +18,7 @@ type Schema map[string]any
 func Schemas() map[string]Schema {
 	all := map[string]Schema{}
 	for _, part := range []map[string]Schema{
-		eventSchemas(), publishSchemas(), topicSchemas(), queueSchemas(), tenantSchemas(), leaseSchemas(), settleSchemas(), deadSchemas(), houseSchemas(), problemSchemas(),
+		eventSchemas(), publishSchemas(), topicSchemas(), queueSchemas(), tenantSchemas(), leaseSchemas(), settleSchemas(), deadSchemas(), subscriptionSchemas(), houseSchemas(), problemSchemas(),
 	} {
 		maps.Copy(all, part)
 	}
@@ -44,8 +44,10 @@ func Example(name string) json.RawMessage {
 // ParameterSchema is the schema of a parameter of a path or a query.
 func ParameterSchema(name string) Schema {
 	switch name {
-	case "id":
+	case "id", "batch", "event":
 		return filled(text(millrace.MaxIDLen))
+	case "state":
+		return batchStateSchema()
 	case "limit":
 		return with(integer(1, millrace.MaxPage), "default", millrace.DefaultPage)
 	case "cursor":

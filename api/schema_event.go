@@ -19,8 +19,8 @@ func eventSchemas() map[string]Schema {
 		"Injected":     answerOf(has("injected", count())),
 		"Route": answerOf(has("address", about(Schema{"type": "string"}, "tenant:topic:type, the text that patterns match.")),
 			has("sinks", listOf(SchemaRef("Sink")))),
-		"Sink": answerOf(has("kind", choice(millrace.KindQueue)), has("name", nameSchema()), has("match", Schema{"type": "string"}),
-			has("state", stateSchema())),
+		"Sink": answerOf(has("kind", choice(millrace.KindQueue, millrace.KindSubscription)), has("name", nameSchema()), has("match", Schema{"type": "string"}),
+			has("state", choice(millrace.StateActive, millrace.StatePaused, millrace.StateDisabled))),
 	}
 }
 

@@ -33,11 +33,13 @@ func houseSchemas() map[string]Schema {
 		"Health": answerOf(has("ok", boolean())),
 		"Node": answerOf(has("id", word), has("host", word), has("version", word), has("roles", listOf(word)), has("leader", boolean()),
 			has("started_at", utcTime()), has("seen_at", utcTime())),
-		"Nodes":       answerOf(has("nodes", listOf(SchemaRef("Node")))),
-		"Definitions": answerOf(has("queues", byName(SchemaRef("QueueSpec"))), has("tenants", byName(byName(SchemaRef("TenantSettings"))))),
+		"Nodes": answerOf(has("nodes", listOf(SchemaRef("Node")))),
+		"Definitions": answerOf(has("queues", byName(SchemaRef("QueueSpec"))), has("tenants", byName(byName(SchemaRef("TenantSettings")))),
+			has("subscriptions", about(byName(SchemaRef("SubscriptionSpec")), "Without what is secret."))),
 		"Apply": requestOf(
 			may("queues", about(byName(SchemaRef("QueueSpec")), "By name.")),
-			may("tenants", about(byName(byName(SchemaRef("TenantSettings"))), "By queue, then by tenant."))),
+			may("tenants", about(byName(byName(SchemaRef("TenantSettings"))), "By queue, then by tenant.")),
+			may("subscriptions", about(byName(SchemaRef("SubscriptionSpec")), "By name. One without its secret keeps the one that it has; a new one gets one made, which only a rotation can replace by one that you know."))),
 		"Applied": answerOf(has("created", listOf(word)), has("changed", listOf(word)), has("deleted", listOf(word)), has("same", count())),
 		"Stats":   answerOf(stats(durabilitySchema(), integer(1, millrace.MaxLanes))...),
 		// What a store that does not answer cannot tell is zero.

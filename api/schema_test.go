@@ -73,6 +73,8 @@ var goldenSchemas = map[string]string{
 	"tenant": "Tenant", "tenant_in": "TenantSettings", "tenant_in_weight": "TenantSettings", "tenants": "Tenants", "topic": "Topic", "topic_in": "TopicOwner",
 	"topic_in_free": "TopicOwner", "topics": "Topics",
 	"readiness": "Readiness", "applied": "Applied", "definitions": "Definitions", "definitions_in": "Apply",
+	"subscription_in": "SubscriptionSpec", "subscription_in_match": "SubscriptionSpec", "subscription_out": "Subscription", "subscription_made": "Subscription",
+	"subscriptions": "Subscriptions", "rotate_in": "Rotate", "rotated": "Rotated", "batches": "Batches", "batch": "Batch", "attempts": "Attempts", "tested": "Tested", "retried": "Retried",
 }
 
 func TestEveryGoldenFileFitsItsSchemaAndNoOther(t *testing.T) {
@@ -102,23 +104,25 @@ func TestEveryGoldenFileFitsItsSchemaAndNoOther(t *testing.T) {
 
 // readers is, for every schema of a request, whether its decoder takes a body.
 var readers = map[string]func(body []byte) error{
-	"Publish":        func(b []byte) error { _, err := DecodePublish(b, orders); return err },
-	"CloudEvent":     func(b []byte) error { _, err := DecodeCloudEvents(StructuredForm, nil, b, orders); return err },
-	"CloudEvents":    func(b []byte) error { _, err := DecodeCloudEvents(BatchForm, nil, b, orders); return err },
-	"TopicOwner":     func(b []byte) error { _, err := DecodeTopicPut(b); return err },
-	"QueueSpec":      func(b []byte) error { _, err := DecodeQueueSpec(b); return err },
-	"TenantSettings": func(b []byte) error { _, err := DecodeTenantSettings(b); return err },
-	"Lease":          func(b []byte) error { _, err := DecodeLease(b); return err },
-	"LeaseAny":       func(b []byte) error { _, _, err := DecodeLeaseAny(b); return err },
-	"Ack":            func(b []byte) error { _, err := DecodeSettle(b, Ack); return err },
-	"Retry":          func(b []byte) error { _, err := DecodeSettle(b, Retry); return err },
-	"Bury":           func(b []byte) error { _, err := DecodeSettle(b, Bury); return err },
-	"Extend":         func(b []byte) error { _, err := DecodeSettle(b, Extend); return err },
-	"Release":        func(b []byte) error { _, err := DecodeRelease(b); return err },
-	"Nothing":        DecodeNothing,
-	"Purge":          func(b []byte) error { _, err := DecodePurge(b); return err },
-	"Redrive":        func(b []byte) error { _, err := DecodeRedrive(b); return err },
-	"Inject":         func(b []byte) error { _, err := DecodeInject(b); return err },
+	"Publish":          func(b []byte) error { _, err := DecodePublish(b, orders); return err },
+	"CloudEvent":       func(b []byte) error { _, err := DecodeCloudEvents(StructuredForm, nil, b, orders); return err },
+	"CloudEvents":      func(b []byte) error { _, err := DecodeCloudEvents(BatchForm, nil, b, orders); return err },
+	"TopicOwner":       func(b []byte) error { _, err := DecodeTopicPut(b); return err },
+	"QueueSpec":        func(b []byte) error { _, err := DecodeQueueSpec(b); return err },
+	"TenantSettings":   func(b []byte) error { _, err := DecodeTenantSettings(b); return err },
+	"Lease":            func(b []byte) error { _, err := DecodeLease(b); return err },
+	"LeaseAny":         func(b []byte) error { _, _, err := DecodeLeaseAny(b); return err },
+	"Ack":              func(b []byte) error { _, err := DecodeSettle(b, Ack); return err },
+	"Retry":            func(b []byte) error { _, err := DecodeSettle(b, Retry); return err },
+	"Bury":             func(b []byte) error { _, err := DecodeSettle(b, Bury); return err },
+	"Extend":           func(b []byte) error { _, err := DecodeSettle(b, Extend); return err },
+	"Release":          func(b []byte) error { _, err := DecodeRelease(b); return err },
+	"SubscriptionSpec": func(b []byte) error { _, err := DecodeSubscriptionSpec(b); return err },
+	"Rotate":           func(b []byte) error { _, _, err := DecodeRotate(b); return err },
+	"Nothing":          DecodeNothing,
+	"Purge":            func(b []byte) error { _, err := DecodePurge(b); return err },
+	"Redrive":          func(b []byte) error { _, err := DecodeRedrive(b); return err },
+	"Inject":           func(b []byte) error { _, err := DecodeInject(b); return err },
 }
 
 // agree fails if a decoder takes what the schema of its body does not allow.
@@ -138,7 +142,8 @@ func agree(t *testing.T, schemas map[string]*jsonschema.Schema, body []byte) {
 func FuzzWhatIsTakenFitsItsSchema(f *testing.F) {
 	seed(f, `{"type":"a","delay":"1d0","key":"ü"}`, `{"type":"a","deliver_at":"2026-11-15t01:13:00.5+14:00"}`, `{"type":"a","data":null,"time":"2016-12-31T23:59:60Z"}`,
 		`{"max":1000,"wait":".5s","lease":"0"}`, `{"receipts":[]}`, `{"items":[]}`, `{"receipts":[""],"error":"x"}`, `{"all":true}`, `{"ids":["a"],"all":false}`,
-		`{"match":"x","lease":"1h1h","redact":[]}`, goodAnd(`"time":null,"tenant":7,"partitionkey":true,"dataschema":null,"data_base64":null,"x":-1`), good(`"source":"a b\\c"`, `"source":"/s"`))
+		`{"match":"x","lease":"1h1h","redact":[]}`,
+		`{"callback":"HTTP://x","match":"x","topics":[]}`, `{"callback":"https://x.example","match":"","topics":["a"],"retry_schedule":[]}`, `{"overlap":"0","secret":"x"}`, goodAnd(`"time":null,"tenant":7,"partitionkey":true,"dataschema":null,"data_base64":null,"x":-1`), good(`"source":"a b\\c"`, `"source":"/s"`))
 	schemas := compiled(f)
 	f.Fuzz(func(t *testing.T, body []byte) { agree(t, schemas, body) })
 }
@@ -156,7 +161,13 @@ func TestARequestThatIsRefusedForItsFormDoesNotFitItsSchema(t *testing.T) {
 		{"Lease", `{"max":0}`}, {"Lease", `{"max":1001}`}, {"Lease", `{"consumer":"a/b"}`}, {"LeaseAny", `{}`}, {"LeaseAny", `{"queues":{}}`}, {"LeaseAny", `{"queues":{"a":0}}`},
 		{"Ack", `{}`}, {"Ack", `{"receipts":["a","a"]}`}, {"Ack", `{"receipts":["a"],"delay":"1s"}`}, {"Retry", `{"items":[{"delay":"1s"}]}`}, {"Retry", `{"items":[],"delay":"1s"}`},
 		{"Bury", `{"receipts":["a"],"items":[]}`}, {"Extend", `{"receipts":["a"],"error":"x"}`}, {"Release", `{}`}, {"Nothing", `{"for":"1h"}`}, {"Purge", `{"tenant":""}`},
-		{"Redrive", `{}`}, {"Redrive", `{"ids":[]}`}, {"Redrive", `{"ids":["a"],"all":true}`}, {"Redrive", `{"ids":["a"],"tenant":"b"}`}, {"Inject", `{"events":[]}`}, {"Inject", `{"events":[{"id":"a"}]}`},
+		{"Redrive", `{}`}, {"Redrive", `{"ids":[]}`}, {"Redrive", `{"ids":["a"],"all":true}`}, {"Redrive", `{"ids":["a"],"tenant":"b"}`}, {"Rotate", `{"secret":""}`}, {"Rotate", `{"overlap":1}`}, {"Rotate", `{"Overlap":"1s"}`},
+		{"SubscriptionSpec", `{}`}, {"SubscriptionSpec", `{"callback":"https://x.example"}`}, {"SubscriptionSpec", `{"callback":"ftp://x.example","match":"x"}`},
+		{"SubscriptionSpec", `{"callback":"https://x.example","match":"x","topics":["a"]}`}, {"SubscriptionSpec", `{"callback":"https://x.example","topics":["a:b"]}`},
+		{"SubscriptionSpec", `{"callback":"https://x.example","match":"x","max_events":0}`}, {"SubscriptionSpec", `{"callback":"https://x.example","match":"x","format":"xml"}`},
+		{"SubscriptionSpec", `{"callback":"https://x.example","match":"x","uuid":"a:b"}`}, {"SubscriptionSpec", `{"callback":"https://x.example","match":"x","secret":""}`},
+		{"SubscriptionSpec", `{"callback":"https://x.example","match":"x","retry_schedule":["soon"]}`}, {"SubscriptionSpec", `{"callback":"https://x.example","match":"x","Timeout":"1s"}`},
+		{"Inject", `{"events":[]}`}, {"Inject", `{"events":[{"id":"a"}]}`},
 	} {
 		if readers[c.schema]([]byte(c.body)) == nil {
 			t.Errorf("%s takes %s", c.schema, c.body)

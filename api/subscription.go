@@ -10,23 +10,32 @@ import (
 // default; a secret that it names is the first and only one.
 func DecodeSubscriptionSpec(body []byte) (millrace.SubscriptionSpec, error) {
 	d := newDecoder(body)
+	spec := d.subscriptionSpec()
+	return spec, d.finish()
+}
+
+func (d *decoder) subscriptionSpec() millrace.SubscriptionSpec {
 	spec := millrace.DefaultSubscriptionSpec("")
-	if d.object() {
-		found := false
-		for d.next() {
-			found = found || string(d.name) == "callback"
-			if !d.subscriptionMember(&spec) && !d.subscriptionSecret(&spec) {
-				d.skip()
-			}
-		}
-		if d.broken == nil {
-			if !found {
-				d.missing("callback")
-			}
-			d.merge(0, spec.Faults(d.root))
+	if !d.object() {
+		return spec
+	}
+	found := false
+	for d.next() {
+		found = found || string(d.name) == "callback"
+		if !d.subscriptionMember(&spec) && !d.subscriptionSecret(&spec) {
+			d.skip()
 		}
 	}
-	return spec, d.finish()
+	if len(spec.Topics) == 0 {
+		spec.Topics = nil // an empty list beside a match says nothing
+	}
+	if d.broken == nil && d.strict {
+		if !found {
+			d.missing("callback")
+		}
+		d.merge(0, spec.Faults(d.root))
+	}
+	return spec
 }
 
 // subscriptionSecret reads what is told but never shown.

@@ -25,6 +25,8 @@ func TestASubscriptionsDefinitionLooksAsInTheExample(t *testing.T) {
 func TestASubscriptionThatSaysLittleHasTheDefaults(t *testing.T) {
 	want := millrace.DefaultSubscriptionSpec("https://shop.example/hook")
 	want.Match = ":orders:"
+	checkGolden(t, "subscription_in_match", AppendSubscriptionSpec(nil, &want))
+	equal(t, must[millrace.SubscriptionSpec](t)(DecodeSubscriptionSpec(golden(t, "subscription_in_match"))), want)
 	equal(t, must[millrace.SubscriptionSpec](t)(DecodeSubscriptionSpec([]byte(`{"callback":"https://shop.example/hook","match":":orders:"}`))), want)
 }
 
@@ -68,6 +70,22 @@ func TestASubscriptionLooksAsInTheExampleAndShowsNoSecret(t *testing.T) {
 	}
 }
 
+func TestANewSubscriptionShowsTheSecretThatWasMade(t *testing.T) {
+	s := millrace.Subscription{Name: "shop", Version: 1, State: millrace.StateActive, Spec: millrace.DefaultSubscriptionSpec("https://shop.example/hook"), MadeSecret: exampleSecret}
+	s.Spec.Match, s.Spec.Secrets = ":orders:", []millrace.Secret{{Text: exampleSecret}}
+	checkGolden(t, "subscription_made", AppendSubscription(nil, &s))
+	other := s
+	other.Name, other.MadeSecret = "warehouse", ""
+	other.Spec.Secrets = []millrace.Secret{{Text: exampleSecret}, {Text: "whsec_old1", ExpiresAt: at("2026-11-16T01:13:00Z")}}
+	s.MadeSecret = ""
+	checkGolden(t, "subscriptions", AppendSubscriptions(nil, []millrace.Subscription{s, other}, ""))
+	list, _, err := DecodeSubscriptions(golden(t, "subscriptions"))
+	s.Spec.Secrets, other.Spec.Secrets = []millrace.Secret{{Text: "NTY3"}}, []millrace.Secret{{Text: "NTY3"}, {Text: "old1", ExpiresAt: at("2026-11-16T01:13:00Z")}}
+	equal(t, must[[]millrace.Subscription](t)(list, err), []millrace.Subscription{s, other})
+	s.MadeSecret = exampleSecret
+	equal(t, must[millrace.Subscription](t)(DecodeSubscription(golden(t, "subscription_made"))), s)
+}
+
 func TestBatchesLookAsInTheExample(t *testing.T) {
 	b := millrace.SubscriptionBatch{ID: "01K0B", Batch: millrace.Batch{
 		State: millrace.BatchDead, Count: 10, Bytes: 2560, Attempts: 10, CreatedAt: at("2026-11-15T01:13:00Z"), Error: "status 500",
@@ -77,6 +95,9 @@ func TestBatchesLookAsInTheExample(t *testing.T) {
 	equal(t, must[[]millrace.SubscriptionBatch](t)(list, err), []millrace.SubscriptionBatch{b})
 	b.Events, b.DueAt, b.Node, b.Current = []millrace.Event{exampleEvent}, b.CreatedAt, "01K0N", true
 	equal(t, must[millrace.SubscriptionBatch](t)(DecodeBatch(AppendBatch(nil, &b))), b)
+	b.State, b.Current, b.Count, b.Bytes, b.Attempts, b.Error = millrace.BatchPending, false, 1, 256, 1, ""
+	checkGolden(t, "batch", AppendBatch(nil, &b))
+	equal(t, must[millrace.SubscriptionBatch](t)(DecodeBatch(golden(t, "batch"))), b)
 }
 
 func TestAttemptsLookAsInTheExample(t *testing.T) {
@@ -86,12 +107,14 @@ func TestAttemptsLookAsInTheExample(t *testing.T) {
 	}
 	checkGolden(t, "attempts", AppendAttempts(nil, []millrace.Attempt{a}))
 	equal(t, must[[]millrace.Attempt](t)(DecodeAttempts(golden(t, "attempts"))), []millrace.Attempt{a})
-	a.OK, a.Error, a.Batch = true, "", ""
-	equal(t, must[millrace.Attempt](t)(DecodeAttempt(AppendAttempt(nil, &a))), a)
+	a.OK, a.Error, a.Batch, a.Attempt, a.Status, a.Count, a.Answer = true, "", "", 1, 204, 1, ""
+	checkGolden(t, "tested", AppendAttempt(nil, &a))
+	equal(t, must[millrace.Attempt](t)(DecodeAttempt(golden(t, "tested"))), a)
 }
 
 func TestARotationSaysWhatItMeans(t *testing.T) {
-	secret, overlap, err := DecodeRotate(AppendRotate(nil, exampleSecret, time.Hour))
+	checkGolden(t, "rotate_in", AppendRotate(nil, exampleSecret, time.Hour))
+	secret, overlap, err := DecodeRotate(golden(t, "rotate_in"))
 	if err != nil || secret != exampleSecret || overlap != time.Hour {
 		t.Errorf("%q, %s, %v", secret, overlap, err)
 	}
@@ -104,11 +127,13 @@ func TestARotationSaysWhatItMeans(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	until := at("2026-11-16T01:13:00Z")
-	made, old, err := DecodeRotated(AppendRotated(nil, exampleSecret, until))
+	checkGolden(t, "rotated", AppendRotated(nil, exampleSecret, until))
+	made, old, err := DecodeRotated(golden(t, "rotated"))
 	if err != nil || made != exampleSecret || !old.Equal(until) {
 		t.Errorf("%q, %s, %v", made, old, err)
 	}
-	if n, err := DecodeRetried(AppendRetried(nil, 3)); n != 3 || err != nil {
+	checkGolden(t, "retried", AppendRetried(nil, 1))
+	if n, err := DecodeRetried(golden(t, "retried")); n != 1 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 }

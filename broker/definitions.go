@@ -36,6 +36,7 @@ func (b *Broker) Definitions(ctx context.Context) (millrace.Document, error) {
 			doc.Tenants[name][tenant] = s.TenantSettings
 		}
 	}
+	doc.Subscriptions = h.shownSubscriptions()
 	return doc, nil
 }
 
@@ -45,7 +46,7 @@ func (b *Broker) Apply(ctx context.Context, doc millrace.Document, o millrace.Ap
 		return millrace.Applied{}, err
 	}
 	defer b.gate.leave()
-	if err := millrace.Invalid(doc.Faults("")); err != nil {
+	if err := millrace.Invalid(append(doc.Faults(""), b.callbackFaults(&doc)...)); err != nil {
 		return millrace.Applied{}, err
 	}
 	for range maxReroutes {
@@ -77,7 +78,7 @@ func cutShort(err error) error {
 	if code == millrace.CodeNotFound {
 		code = millrace.CodeUnavailable // somebody has just removed a queue that it names
 	}
-	return millrace.Wrap(code, err, "the queues are defined, but not every lane and tenant has its settings; apply the same document again")
+	return millrace.Wrap(code, err, "everything is defined, but not every lane and tenant has its settings; apply the same document again")
 }
 
 // plan is what has to be done to apply a document.
@@ -105,6 +106,9 @@ func (b *Broker) plan(ctx context.Context, doc *millrace.Document, prune bool) (
 		return p, err
 	}
 	if err := p.queues(h, doc, prune); err != nil {
+		return p, err
+	}
+	if err := p.subscriptions(h, doc, prune); err != nil {
 		return p, err
 	}
 	for name, q := range h.queues {
@@ -139,14 +143,19 @@ func storeFaults(h *house, doc *millrace.Document, prune bool) error {
 	var fixed []string
 	for name, spec := range doc.Queues {
 		if q, exists := h.queues[name]; exists && immutable(&q.spec, &spec) != nil {
-			fixed = append(fixed, name)
+			fixed = append(fixed, "queue "+name)
+		}
+	}
+	for name, spec := range doc.Subscriptions {
+		if s, exists := h.subs[name]; exists && s.spec.Ordered != spec.Ordered {
+			fixed = append(fixed, "subscription "+name)
 		}
 	}
 	if len(fixed) == 0 {
 		return nil
 	}
 	slices.Sort(fixed)
-	return millrace.Errorf(millrace.CodeImmutable, "ordered and tracked cannot change (%s); delete the queue and create it anew", strings.Join(fixed, ", "))
+	return millrace.Errorf(millrace.CodeImmutable, "ordered and tracked cannot change (%s); delete it and create it anew", strings.Join(fixed, ", "))
 }
 
 // queues plans the definitions of queues: the removals come last.

@@ -134,3 +134,76 @@ func TestADocumentHoldsTheSettingsOfMoreTenantsThanAPageHas(t *testing.T) {
 		t.Errorf("%d deleted, %v", len(got.Deleted), err)
 	}
 }
+
+// withShop is a document with one subscription.
+func withShop(change func(*millrace.SubscriptionSpec)) millrace.Document {
+	doc, spec := oneQueue(), millrace.DefaultSubscriptionSpec("https://shop.example/hook")
+	spec.Topics = []string{"orders"}
+	if change != nil {
+		change(&spec)
+	}
+	doc.Subscriptions = map[string]millrace.SubscriptionSpec{"shop": spec}
+	return doc
+}
+
+// doesApply applies a document and checks what became of its subscription alone.
+func doesApply(t *testing.T, b *Broker, doc millrace.Document, prune bool, created, changed, deleted []string) {
+	t.Helper()
+	got, err := b.Apply(t.Context(), doc, millrace.ApplyOptions{Prune: prune})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := func(name string) bool { return name != "subscription/shop" }
+	for _, lists := range [][2][]string{{got.Created, created}, {got.Changed, changed}, {got.Deleted, deleted}} {
+		if !slices.Equal(slices.DeleteFunc(lists[0], other), lists[1]) {
+			t.Errorf("applied %+v", got)
+		}
+	}
+}
+
+func TestASubscriptionOfADocumentKeepsTheSecretThatItHas(t *testing.T) {
+	_, b := falter(t)
+	shop := []string{"subscription/shop"}
+	doesApply(t, b, withShop(nil), false, shop, nil, nil)
+	made := b.registry.now().subs["shop"].spec.Secrets
+	if len(made) != 1 || made[0].Text == "" {
+		t.Fatalf("the secrets are %v", made)
+	}
+	now, err := b.Definitions(t.Context())
+	if err != nil || !reflect.DeepEqual(now, withShop(nil)) {
+		t.Errorf("%+v, %v", now, err)
+	}
+	doesApply(t, b, now, true, nil, nil, nil)
+	if err := b.Subscriptions().Pause(t.Context(), "shop"); err != nil {
+		t.Fatal(err)
+	}
+	doesApply(t, b, withShop(func(s *millrace.SubscriptionSpec) { s.MaxEvents = 7 }), false, nil, shop, nil)
+	got, err := b.Subscriptions().Get(t.Context(), "shop")
+	if err != nil || got.Version != 2 || got.State != millrace.StatePaused || !reflect.DeepEqual(got.Spec.Secrets, made) || got.Spec.MaxEvents != 7 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	doesApply(t, b, oneQueue(), false, nil, nil, nil)
+	doesApply(t, b, oneQueue(), true, nil, nil, shop)
+	if now, err := b.Definitions(t.Context()); err != nil || now.Subscriptions != nil {
+		t.Errorf("%+v, %v", now, err)
+	}
+}
+
+func TestADocumentWithABadSubscriptionChangesNothing(t *testing.T) {
+	_, b := falter(t)
+	for code, change := range map[millrace.Code]func(*millrace.SubscriptionSpec){
+		millrace.CodeInvalid:   func(s *millrace.SubscriptionSpec) { s.Callback = "https://10.0.0.1/hook" },
+		millrace.CodeImmutable: func(s *millrace.SubscriptionSpec) { s.Ordered = true },
+	} {
+		spec := withShop(nil).Subscriptions["shop"]
+		if _, _, err := b.Subscriptions().Put(t.Context(), "shop", spec); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Apply(t.Context(), withShop(change), millrace.ApplyOptions{}); millrace.CodeOf(err) != code {
+			t.Errorf("got %v, want %s", err, code)
+		}
+	}
+	if now, err := b.Definitions(t.Context()); err != nil || len(now.Queues) != 0 || now.Subscriptions["shop"].Ordered {
+		t.Errorf("%+v, %v", now, err)
+	}
+}

@@ -193,6 +193,9 @@ func (d *deliverer) deliver(ctx context.Context, lane int, batch *millrace.Taken
 	outcome, attempt := d.post(ctx, sub, batch)
 	ctx = context.WithoutCancel(ctx) // also what was cut off is told
 	settled, err := d.settle(ctx, lane, batch, token, outcome, attempt)
+	if err == nil {
+		d.observeDelivered(sub, batch, &outcome, settled)
+	}
 	switch {
 	case err != nil:
 		d.log.Warn("record a delivery; it counts as failed when its time is over", "subscription", sub.name, "error", err)

@@ -4,12 +4,14 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-dev/millrace"
 	"github.com/millrace-dev/millrace/internal/tracing"
+	"github.com/millrace-dev/millrace/webhook"
 )
 
 // Observer is told of what a broker has done, once it is done. It is called by
@@ -26,6 +28,44 @@ type Observer interface {
 
 	// Settled tells of a settlement, also of one that failed half-way.
 	Settled(queue string, verb millrace.Verb, r millrace.SettleResult)
+
+	// Delivered tells of an attempt to send a batch; not of tests.
+	Delivered(d Delivered)
+}
+
+// Delivered is an attempt to send a batch.
+type Delivered struct {
+	Subscription string
+	Outcome      string          // one of the Delivery words
+	Attempt      int             // from 1
+	Took         time.Duration   // the request
+	Ages         []time.Duration // of the events that were sent, since they were recorded; none of a failure
+}
+
+// What becomes of an attempt.
+const (
+	DeliverySent   = "sent"
+	DeliveryFailed = "failed"
+	DeliveryDead   = "dead" // it failed, and the batch's attempts are spent
+	DeliveryLost   = "lost" // it took too long, and counts as failed
+)
+
+// observeDelivered tells of an attempt that the store knows of.
+func (d *deliverer) observeDelivered(sub *subscription, batch *millrace.TakenBatch, o *webhook.Outcome, settled millrace.SettledBatch) {
+	told := Delivered{Subscription: sub.name, Outcome: DeliveryFailed, Attempt: batch.Attempt, Took: o.Duration}
+	switch {
+	case settled.Lost:
+		told.Outcome = DeliveryLost
+	case settled.Dead:
+		told.Outcome = DeliveryDead
+	case o.OK():
+		told.Outcome = DeliverySent
+		now := time.Now()
+		for i := range batch.Events {
+			told.Ages = append(told.Ages, max(0, now.Sub(batch.Events[i].RecordedAt)))
+		}
+	}
+	d.b.observer.Delivered(told)
 }
 
 type nobody struct{}
@@ -33,6 +73,7 @@ type nobody struct{}
 func (nobody) Published(int, int, int)                              {}
 func (nobody) Leased(string, int)                                   {}
 func (nobody) Settled(string, millrace.Verb, millrace.SettleResult) {}
+func (nobody) Delivered(Delivered)                                  {}
 
 func observerOf(o Observer) Observer {
 	if o == nil {
@@ -129,6 +170,15 @@ const observeAtOnce = 16
 type Observation struct {
 	Bytes  int64
 	Queues []ObservedQueue // by name
+
+	Subscriptions []ObservedSubscription // by name
+}
+
+// ObservedSubscription is what a subscription holds. One that is deleted and
+// defined again has another UID, and counts anew.
+type ObservedSubscription struct {
+	Name, UID             string
+	Queued, Dead, Dropped int64 // events
 }
 
 // ObservedQueue is what a queue holds. A queue that is deleted and defined again
@@ -139,7 +189,7 @@ type ObservedQueue struct {
 }
 
 // Observe reads what the store holds, without a look at any tenant: one small
-// question for each queue in each lane.
+// question for each queue and each subscription in each lane.
 func (b *Broker) Observe(ctx context.Context) (Observation, error) {
 	if err := b.gate.enter(); err != nil {
 		return Observation{}, err
@@ -164,6 +214,7 @@ func (b *Broker) Observe(ctx context.Context) (Observation, error) {
 			return err
 		})
 	}
+	subs, subStats := b.observeSubscriptions(ctx, g, h)
 	err = g.Wait()
 	for i, name := range names {
 		q := ObservedQueue{Name: name, UID: h.queues[name].uid}
@@ -172,5 +223,31 @@ func (b *Broker) Observe(ctx context.Context) (Observation, error) {
 		}
 		out.Queues = append(out.Queues, q)
 	}
+	for i := range subs {
+		for _, s := range subStats[i*lanes : (i+1)*lanes] {
+			subs[i].Queued += s.Queued
+			subs[i].Dead += s.Dead
+			subs[i].Dropped += s.Dropped
+		}
+	}
+	out.Subscriptions = subs
 	return out, err
+}
+
+// observeSubscriptions asks for what every subscription holds in every lane; the answers are
+// there when the group is done.
+func (b *Broker) observeSubscriptions(ctx context.Context, g *errgroup.Group, h *house) ([]ObservedSubscription, []millrace.SubscriptionStats) {
+	lanes := b.identity.Lanes
+	subs := make([]ObservedSubscription, 0, len(h.subs))
+	for _, name := range slices.Sorted(maps.Keys(h.subs)) {
+		subs = append(subs, ObservedSubscription{Name: name, UID: h.subs[name].uid})
+	}
+	stats := make([]millrace.SubscriptionStats, len(subs)*lanes)
+	for i := range stats {
+		g.Go(func() (err error) {
+			stats[i], err = b.engine.SubscriptionStats(ctx, i%lanes, subs[i/lanes].UID)
+			return err
+		})
+	}
+	return subs, stats
 }

@@ -35,6 +35,10 @@ func (e *ears) Settled(queue string, v millrace.Verb, r millrace.SettleResult) {
 	e.hear("settled %s %c %d %d %d", queue, v, r.Settled, r.Dead, len(r.Lost))
 }
 
+func (e *ears) Delivered(d Delivered) {
+	e.hear("delivered %s %s %d %d", d.Subscription, d.Outcome, d.Attempt, len(d.Ages))
+}
+
 // want checks what was told since it was last asked.
 func (e *ears) want(t *testing.T, want ...string) {
 	t.Helper()

@@ -217,12 +217,7 @@ func (s Subscriptions) define(ctx context.Context, name string, spec millrace.Su
 // redefine replaces a definition; a secret that it leaves out stays, one that it names is the only one.
 func (s Subscriptions) redefine(ctx context.Context, old *subscription, spec millrace.SubscriptionSpec) (*subscription, error) {
 	now := time.Now()
-	if given := spec.Secrets; len(given) == 0 || len(old.spec.Secrets) > 0 && given[0].Text == old.spec.Secrets[0].Text {
-		spec.Secrets = unexpired(old.spec.Secrets, now)
-	}
-	if spec.UUID == "" {
-		spec.UUID = old.spec.UUID
-	}
+	spec = old.keeping(spec, now)
 	switch {
 	case old.spec.Ordered != spec.Ordered:
 		return nil, millrace.Errorf(millrace.CodeImmutable, "ordered cannot change; delete the subscription and create it anew")
@@ -232,6 +227,17 @@ func (s Subscriptions) redefine(ctx context.Context, old *subscription, spec mil
 	record := old.record()
 	record.SubscriptionSpec, record.Version = spec, old.version+1
 	return s.write(ctx, old, record)
+}
+
+// keeping is a new definition with what it leaves out and the old one keeps.
+func (s *subscription) keeping(spec millrace.SubscriptionSpec, now time.Time) millrace.SubscriptionSpec {
+	if given := spec.Secrets; len(given) == 0 || len(s.spec.Secrets) > 0 && given[0].Text == s.spec.Secrets[0].Text {
+		spec.Secrets = unexpired(s.spec.Secrets, now)
+	}
+	if spec.UUID == "" {
+		spec.UUID = s.spec.UUID
+	}
+	return spec
 }
 
 // normal is a definition in a form that can be compared.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -21,6 +22,12 @@ func results(list ...any) []any { return list }
 
 // everything asks every method that the engines' tests do not reach through a client.
 func everything() map[string]question {
+	all := everythingOfQueues()
+	maps.Copy(all, everythingOfSubscriptions())
+	return all
+}
+
+func everythingOfQueues() map[string]question {
 	spec := millrace.DefaultQueueSpec(":orders:")
 	spec.Ordered, spec.OnExhausted, spec.TenantLimit, spec.MaxLength, spec.DeadRetention = true, millrace.ExhaustedBlock, 5, 7, 48*time.Hour
 	page := millrace.Page{Limit: 3}
@@ -188,6 +195,10 @@ var repeated = map[string]bool{
 	"pause": true, "resume": true, "peek": true, "peek all": true, "dead": true, "drop one": true, "drop all": true, "drop a tenant's": true,
 	"tenants": true, "tenant": true, "put tenant": true, "put tenant's weight": true, "delete tenant": true,
 
+	"sub put": true, "sub get": true, "sub list": true, "sub delete": true, "sub delete if empty": true, "sub pause": true, "sub resume": true,
+	"sub batches": true, "sub batch": true, "sub drop": true, "sub attempts": true, "sub attempts of one": true,
+	"sub test": false, "sub rotate": false, "sub retry": false, "sub retry dead": false, "sub inject": false,
+
 	"lease": false, "at most once": false, "lease any": false, "release": false, "redrive some": false, "redrive all": false,
 	"purge": false, "purge all": false, "inject": false,
 }
@@ -213,7 +224,7 @@ func TestOnlyWhatIsSafeIsRepeatedAfterALostAnswer(t *testing.T) {
 
 func TestWhatIsGoneAfterALostAnswerWasRemoved(t *testing.T) {
 	gone := func(w http.ResponseWriter, r *http.Request, h http.Handler) { cutAfter(w, r, h) }
-	for _, name := range []string{"cancel", "drop one", "delete tenant"} {
+	for _, name := range []string{"cancel", "drop one", "delete tenant", "sub delete", "sub drop"} {
 		s := &scripted{}
 		var count atomic.Int64
 		around := func(h http.Handler) http.Handler {

@@ -48,8 +48,9 @@ var (
 	storedTenant   = millrace.Tenant{Name: "acme", QueueCounts: millrace.QueueCounts{Ready: 50, Leased: 1, Delayed: 2, Dead: 3}, Weight: 2, Limit: 7, Oldest: moment}
 	storedDead     = millrace.StoredMessage{ID: "01K0C", Attempts: 20, Reason: millrace.ReasonBuried, Error: "boom\n", DeadAt: moment, Event: storedEvent}
 	storedDocument = millrace.Document{
-		Queues:  map[string]millrace.QueueSpec{"emails": storedQueue.Spec, "s.m-s": millrace.DefaultQueueSpec("^acme:")},
-		Tenants: map[string]map[string]millrace.TenantSettings{"emails": {"acme": {Weight: 2, Limit: 0}, "b.c": {Weight: 0, Limit: -1}}},
+		Queues:        map[string]millrace.QueueSpec{"emails": storedQueue.Spec, "s.m-s": millrace.DefaultQueueSpec("^acme:")},
+		Tenants:       map[string]map[string]millrace.TenantSettings{"emails": {"acme": {Weight: 2, Limit: 0}, "b.c": {Weight: 0, Limit: -1}}},
+		Subscriptions: map[string]millrace.SubscriptionSpec{"shop": shownSpec()},
 	}
 	storedResult = millrace.SettleResult{Settled: 1, Lost: []string{"q6K"}, Dead: 1}
 )
@@ -77,8 +78,7 @@ func (s *scripted) Ready(context.Context) error     { return nil }
 func (s *scripted) Queues() millrace.QueueService   { return scriptedQueues{s} }
 func (s *scripted) Topics() millrace.TopicService   { return nil }
 
-// Subscriptions is not asked of it.
-func (s *scripted) Subscriptions() millrace.SubscriptionService { return nil }
+func (s *scripted) Subscriptions() millrace.SubscriptionService { return scriptedSubscriptions{s} }
 func (s *scripted) Stats(context.Context) (millrace.Stats, error) {
 	return millrace.Stats{LaneStats: millrace.LaneStats{Held: 7}}, s.note("stats")
 }

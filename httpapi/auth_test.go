@@ -15,7 +15,7 @@ func basic(user string) string {
 
 // pathOf is a route's path with names in it.
 func pathOf(rt *route) string {
-	path := strings.NewReplacer("{topic}", "orders", "{queue}", "emails", "{tenant}", "acme", "{id}", "a-1").Replace(rt.path)
+	path := strings.NewReplacer("{topic}", "orders", "{queue}", "emails", "{subscription}", "shop", "{tenant}", "acme", "{id}", "a-1").Replace(rt.path)
 	if rt.path == "/v1/route" {
 		path += "?topic=orders&type=created"
 	}
@@ -53,16 +53,20 @@ func TestEveryRouteServesRoot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, openBroker(t), Options{RootToken: token})
 			s.want(201, "PUT", "/v1/queues/emails", `{"match":"."}`, "Authorization", header)
+			s.want(201, "PUT", shop, quietSubscription, "Authorization", header)
 			s.want(200, "POST", "/v1/topics/orders/events", `{"type":"a"}`, "Authorization", header)
 			s.want(200, "POST", "/v1/topics/orders/events", `{"type":"a","id":"a-1","delay":"1h"}`, "Authorization", header)
+			batch := s.want(200, "GET", shop+"/batches", "", "Authorization", header).each(t, "batches", "id")[0].(string)
 			for _, rt := range routes() {
 				if rt.method == "DELETE" {
 					continue // last, so that the others find something
 				}
-				if g := s.ask(rt.method, pathOf(&rt), goodBody(&rt), "Authorization", header); g.status != 200 && g.status != 204 {
+				if g := s.ask(rt.method, strings.Replace(pathOf(&rt), "batches/a-1", "batches/"+batch, 1), goodBody(&rt), "Authorization", header); g.status != 200 && g.status != 204 {
 					t.Errorf("%s %s: %d %s", rt.method, rt.path, g.status, g.body)
 				}
 			}
+			s.want(404, "DELETE", shop+"/batches/a-1", "", "Authorization", header)
+			s.want(204, "DELETE", shop, "", "Authorization", header)
 			s.want(404, "DELETE", "/v1/queues/emails/dead/a-1", "", "Authorization", header)
 			s.want(200, "DELETE", "/v1/queues/emails/dead", "", "Authorization", header)
 			s.want(204, "DELETE", "/v1/queues/emails/tenants/acme", "", "Authorization", header)

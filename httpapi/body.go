@@ -154,11 +154,24 @@ func (c *call) name(what string) (string, error) {
 	return s, nil
 }
 
-// text is an id in the path, and its fault.
-func (c *call) text(what string) (string, error) {
-	s := c.PathValue(what)
+// pathID is the id in the path, and its fault.
+func (c *call) pathID() (string, error) {
+	s := c.PathValue("id")
 	if m := millrace.TextFault(s, millrace.MaxIDLen); m != "" {
-		return s, millrace.Invalid([]millrace.Fault{{Location: "path." + what, Message: m}})
+		return s, millrace.Invalid([]millrace.Fault{{Location: "path.id", Message: m}})
+	}
+	return s, nil
+}
+
+// idIn is an id in the query, or nothing if it is not given, and its fault.
+func (c *call) idIn(what string) (string, error) {
+	s := c.URL.Query().Get(what)
+	fault := millrace.TextFault(s, millrace.MaxIDLen)
+	if s == "" && c.URL.Query().Has(what) {
+		fault = "must not be empty"
+	}
+	if fault != "" {
+		return s, millrace.Invalid([]millrace.Fault{{Location: "query." + what, Message: fault}})
 	}
 	return s, nil
 }

@@ -66,7 +66,7 @@ func (s *server) dropDead(c *call) (answer, error) {
 // dropOneDead removes one dead letter.
 func (s *server) dropOneDead(c *call) (answer, error) {
 	name, nameErr := c.name("queue")
-	id, err := c.text("id")
+	id, err := c.pathID()
 	if err := c.check(nameErr, err); err != nil {
 		return answer{}, err
 	}

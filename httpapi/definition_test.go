@@ -9,12 +9,12 @@ import (
 
 func TestDefinitionsAreOneDocument(t *testing.T) {
 	s := newSite(t, openBroker(t), Options{})
-	if got := s.want(200, "GET", "/v1/definitions", "").body; got != `{"queues":{},"tenants":{}}` {
+	if got := s.want(200, "GET", "/v1/definitions", "").body; got != `{"queues":{},"tenants":{},"subscriptions":{}}` {
 		t.Errorf("an empty store: %s", got)
 	}
 	dry := s.want(200, "PUT", "/v1/definitions?dry_run=true", example(t, "definitions_in")).body
 	done := s.want(200, "PUT", "/v1/definitions", example(t, "definitions_in")).body
-	want := `{"created":["queue/emails","queue/or.ders","tenant/emails/acme","tenant/emails/big.co"],"changed":[],"deleted":[],"same":0}`
+	want := `{"created":["queue/emails","queue/or.ders","subscription/s.hop","tenant/emails/acme","tenant/emails/big.co"],"changed":[],"deleted":[],"same":0}`
 	if dry != want || done != want {
 		t.Errorf("dry %s, done %s", dry, done)
 	}
@@ -22,11 +22,11 @@ func TestDefinitionsAreOneDocument(t *testing.T) {
 	if diff := cmp.Diff(example(t, "definitions"), all); diff != "" {
 		t.Error(diff)
 	}
-	if got := s.want(200, "PUT", "/v1/definitions?prune=true", all).body; got != `{"created":[],"changed":[],"deleted":[],"same":4}` {
+	if got := s.want(200, "PUT", "/v1/definitions?prune=true", all).body; got != `{"created":[],"changed":[],"deleted":[],"same":5}` {
 		t.Errorf("the same again: %s", got)
 	}
 	got := s.want(200, "PUT", "/v1/definitions?prune=true", `{}`).body
-	if want := `{"created":[],"changed":[],"deleted":["queue/emails","queue/or.ders","tenant/emails/acme","tenant/emails/big.co"],"same":0}`; got != want {
+	if want := `{"created":[],"changed":[],"deleted":["queue/emails","queue/or.ders","subscription/s.hop","tenant/emails/acme","tenant/emails/big.co"],"same":0}`; got != want {
 		t.Errorf("got %s", got)
 	}
 }
@@ -46,6 +46,9 @@ func TestABadDocumentIsRefusedWithEveryFault(t *testing.T) {
 		{"", `{"tenants":{"nothing":{"acme":{}}}}`, "invalid", 422, []string{"body.tenants.nothing belongs to a queue that is not defined"}},
 		{"", `{"queues":{"a":{"match":"x"},"orders":{"match":"x"}}}`, "immutable", 409, nil},
 		{"", `{"queues":{"a":{"match":"` + strings.Repeat("x", 5<<20) + `"}}}`, "too_large", 413, nil},
+		{"", `{"queues":{"a":{"match":"x"}},"subscriptions":{"shop":{"callback":"https://10.0.0.1/","match":"x","secret":"y"}}}`, "invalid", 422, []string{
+			"body.subscriptions.shop.callback must not be an address that is closed to callbacks", "body.subscriptions.shop.secret must be whsec_ and the base64 of 24 to 64 bytes",
+		}},
 		{"", "", "malformed", 400, []string{"body must be JSON: it ends too early"}},
 	} {
 		g := s.want(c.status, "PUT", "/v1/definitions"+c.path, c.body)

@@ -20,10 +20,11 @@ type description struct {
 	stream          string // the content type of an answer that is no JSON
 	streamed        string // what such an answer holds
 
-	creates bool     // 201 for what is new
-	unready bool     // 503 with the body of 200
-	refuses []int    // statuses of problems that not every route has
-	wants   []string // parameters of the query that must be there
+	creates    bool     // 201 for what is new
+	newExample string   // the body of 201, if it differs from that of 200
+	unready    bool     // 503 with the body of 200
+	refuses    []int    // statuses of problems that not every route has
+	wants      []string // parameters of the query that must be there
 
 	more  []*huma.Param              // parameters that the table of routes does not know
 	forms map[string]*huma.MediaType // further forms of the body
@@ -34,7 +35,7 @@ func (d *description) needs(parameter string) bool { return slices.Contains(d.wa
 // descriptions is the description of every route, by method and path.
 func descriptions() map[string]description {
 	all := map[string]description{}
-	for _, part := range []map[string]description{describeEvents(), describeQueues(), describeTenants(), describeLeases(), describeDead(), describeHouse()} {
+	for _, part := range []map[string]description{describeEvents(), describeQueues(), describeTenants(), describeLeases(), describeDead(), describeSubscriptions(), describeBatches(), describeHouse()} {
 		maps.Copy(all, part)
 	}
 	return all
@@ -148,6 +149,41 @@ func describeDead() map[string]description {
 		"POST /v1/queues/{queue}/dead/redrive": {
 			in: "Redrive", inExample: "redrive_in", out: "Redriven", outExample: "redriven", refuses: gone(),
 		},
+	}
+}
+
+// subscriptionOne is the path of one subscription.
+const subscriptionOne = "/v1/subscriptions/{subscription}"
+
+func describeSubscriptions() map[string]description {
+	return map[string]description{
+		"GET /v1/subscriptions":  {out: "Subscriptions", outExample: "subscriptions"},
+		"GET " + subscriptionOne: {out: "Subscription", outExample: "subscription_out", refuses: gone()},
+		"PUT " + subscriptionOne: {
+			in: "SubscriptionSpec", inExample: "subscription_in", out: "Subscription", outExample: "subscription_out",
+			creates: true, newExample: "subscription_made", refuses: []int{http.StatusConflict},
+		},
+		"DELETE " + subscriptionOne:           {refuses: gone(http.StatusConflict)},
+		"POST " + subscriptionOne + "/pause":  {in: "Nothing", inOptional: true, refuses: gone()},
+		"POST " + subscriptionOne + "/resume": {in: "Nothing", inOptional: true, refuses: gone()},
+		"POST " + subscriptionOne + "/test":   {in: "Nothing", inOptional: true, out: "Tested", outExample: "tested", refuses: gone()},
+		"POST " + subscriptionOne + "/rotate": {
+			in: "Rotate", inExample: "rotate_in", inOptional: true, out: "Rotated", outExample: "rotated", refuses: gone(),
+		},
+		"POST " + subscriptionOne + "/inject": {
+			in: "Inject", inExample: "inject_in", out: "Injected", outExample: "injected", refuses: gone(http.StatusInsufficientStorage),
+		},
+	}
+}
+
+func describeBatches() map[string]description {
+	return map[string]description{
+		"GET " + subscriptionOne + "/batches":             {out: "Batches", outExample: "batches", refuses: gone()},
+		"GET " + subscriptionOne + "/batches/{id}":        {out: "Batch", outExample: "batch", refuses: gone()},
+		"DELETE " + subscriptionOne + "/batches/{id}":     {refuses: gone(http.StatusConflict)},
+		"POST " + subscriptionOne + "/batches/{id}/retry": {in: "Nothing", inOptional: true, out: "Retried", outExample: "retried", refuses: gone()},
+		"POST " + subscriptionOne + "/dead/retry":         {in: "Nothing", inOptional: true, out: "Retried", outExample: "retried", refuses: gone()},
+		"GET " + subscriptionOne + "/attempts":            {out: "Attempts", outExample: "attempts", refuses: gone()},
 	}
 }
 

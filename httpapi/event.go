@@ -29,7 +29,7 @@ func (s *server) cancelEvent(c *call) (answer, error) {
 
 // held is which delayed event a request is about.
 func (c *call) held() (tenant, id string, err error) {
-	id, idErr := c.text("id")
+	id, idErr := c.pathID()
 	tenant, tenantErr := c.word("tenant", millrace.DefaultTenant)
 	return tenant, id, c.check(idErr, tenantErr)
 }

@@ -105,13 +105,15 @@ func TestTheExamplesAreAnsweredAsWritten(t *testing.T) {
 	twice := s.want(200, "POST", "/v1/queues/emails/ack", strings.Replace(example(t, "ack_in"), "q5J", receipt, 1))
 	shaped(t, twice.body, `{"settled":0,"lost":["`+receipt+`"],"dead":0}`)
 
-	topic := strings.NewReplacer(`1024`, `1`, `"shop"`, `null`).Replace(example(t, "topic"))
+	topic := strings.NewReplacer(`1024`, `1`, `"publisher":"shop"`, `"publisher":null`).Replace(example(t, "topic"))
+	s.want(201, "PUT", shop, quietSubscription)
 	shaped(t, s.want(200, "GET", "/v1/topics/orders", "").body, topic, "last_event_at")
 	shaped(t, s.want(200, "GET", "/v1/topics", "").body, `{"topics":[`+topic+`]}`, "last_event_at")
 	shaped(t, s.want(200, "PUT", "/v1/topics/orders", example(t, "topic_in")).body, strings.Replace(topic, "null", `"shop"`, 1), "last_event_at")
 	shaped(t, s.want(200, "PUT", "/v1/topics/orders", example(t, "topic_in_free")).body, topic, "last_event_at")
 	s.want(204, "DELETE", "/v1/topics/orders", "")
 	s.want(404, "GET", "/v1/topics/orders", "")
+	s.want(204, "DELETE", shop+"?if_empty=true", "")
 
 	shaped(t, s.want(200, "GET", "/v1/nodes", "").body, example(t, "nodes"), "id", "host", "version", "started_at", "seen_at")
 	stats := strings.NewReplacer(`"durability":"durable"`, `"durability":"memory"`, `"published":10`, `"published":1`, `"duplicates":0`, `"duplicates":1`,

@@ -245,7 +245,10 @@ func goodBody(rt *route) string {
 		"/v1/queues/{queue}": `{"match":"."}`, "/v1/queues/{queue}/tenants/{tenant}": `{"weight":2}`,
 		"/v1/lease": `{"queues":{"emails":1}}`, "/v1/queues/{queue}/lease": `{}`, "/v1/queues/{queue}/release": `{"consumer":"w-1"}`,
 		"/v1/queues/{queue}/pause": `{}`, "/v1/queues/{queue}/resume": ``, "/v1/queues/{queue}/purge": `{"tenant":"acme"}`,
-		"/v1/queues/{queue}/dead/redrive": `{"all":true}`, "/v1/definitions": `{"queues":{"sms":{"match":"."}},"tenants":{"sms":{"acme":{"weight":2}}}}`,
+		"/v1/queues/{queue}/dead/redrive": `{"all":true}`, "/v1/definitions": `{"queues":{"sms":{"match":"."}},"tenants":{"sms":{"acme":{"weight":2}}},"subscriptions":{"mill":{"callback":"https://mill.example/hook","match":"."}}}`,
+		subscriptionOne: quietSubscription, subscriptionOne + "/pause": `{}`, subscriptionOne + "/resume": ``, subscriptionOne + "/test": `{}`,
+		subscriptionOne + "/rotate": `{"overlap":"1h"}`, subscriptionOne + "/batches/{id}/retry": ``, subscriptionOne + "/dead/retry": `{}`,
+		subscriptionOne + "/inject": `{"events":[{"id":"a-2","topic":"orders","type":"a","time":"2026-11-15T01:13:00Z","seq":7}]}`,
 		"/v1/queues/{queue}/inject": `{"events":[{"id":"a-2","topic":"orders","type":"a","time":"2026-11-15T01:13:00Z","seq":7}]}`,
 	}
 	body, known := bodies[rt.path]

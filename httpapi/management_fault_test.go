@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,16 +62,32 @@ func badManagement() []bad {
 		}, nil},
 		{"tenant's settings without a body", "PUT", emails + "/tenants/acme", ``, 400, "malformed", []string{"body must be JSON: it ends too early"}, nil},
 	}
-	return append(list, unknownQueue()...)
+	return slices.Concat(list, badSubscriptions(), unknownSinks())
 }
 
-// unknownQueue is every route of a queue, asked of one that is not there.
-func unknownQueue() (list []bad) {
+// badSubscriptions is requests about subscriptions that must be refused.
+func badSubscriptions() []bad {
+	return []bad{
+		{"a closed address", "PUT", shop, `{"callback":"https://10.0.0.1/hook","topics":["orders"]}`, 422, "invalid", []string{"body.callback must not be an address that is closed to callbacks"}, nil},
+		{"plain http", "PUT", shop, `{"callback":"http://8.8.8.8/hook","topics":["orders"]}`, 422, "invalid", []string{"body.callback must begin with https://"}, nil},
+		{"a secret that is none", "PUT", shop, `{"callback":"https://shop.example/hook","match":".","secret":"hunter2"}`, 422, "invalid", []string{"body.secret must be whsec_ and the base64 of 24 to 64 bytes"}, nil},
+		{"topics and match", "PUT", shop, `{"callback":"https://shop.example/hook","match":".","topics":["a"]}`, 422, "invalid", []string{"body.topics must be given, or match, but not both"}, nil},
+		{"a subscription's name", "PUT", "/v1/subscriptions/a%2Fb", `{"topics":["a"]}`, 422, "invalid", []string{"path.subscription must hold only letters, digits, '.', '_' and '-'", "body.callback is required"}, nil},
+		{"a batch's state", "GET", shop + "/batches?state=lost&limit=0", "", 422, "invalid", []string{"query.limit must be an integer of at least 1", "query.state must be early, ready, pending or dead"}, nil},
+		{"attempts of nothing", "GET", shop + "/attempts?batch=&event=a%01", "", 422, "invalid", []string{"query.batch must not be empty", "query.event must not contain control characters"}, nil},
+		{"an overlap", "POST", shop + "/rotate", `{"overlap":"-1s"}`, 422, "invalid", []string{`body.overlap must be a duration such as "1m30s"`}, nil},
+		{"a rotation's secret", "POST", shop + "/rotate", `{"secret":"hunter2"}`, 422, "invalid", []string{"body.secret must be whsec_ and the base64 of 24 to 64 bytes"}, nil},
+	}
+}
+
+// unknownSinks is every route of a queue or a subscription, asked of one that is not there.
+func unknownSinks() (list []bad) {
 	for _, rt := range routes() {
-		if !strings.Contains(rt.path, "{queue}") || (rt.method == "PUT" && !strings.Contains(rt.path, "tenant")) {
+		isOne := strings.Contains(rt.path, "{queue}") || strings.Contains(rt.path, "{subscription}")
+		if !isOne || (rt.method == "PUT" && !strings.Contains(rt.path, "tenant")) {
 			continue
 		}
-		path := strings.Replace(pathOf(&rt), "emails", "nothing", 1)
+		path := strings.NewReplacer("emails", "nothing", "shop", "nothing").Replace(pathOf(&rt))
 		list = append(list, bad{rt.method + " " + path, rt.method, path, goodBody(&rt), 404, "not_found", nil, nil})
 	}
 	return list

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"strconv"
@@ -25,6 +26,7 @@ func newDocument(version string) *huma.OpenAPI {
 		Tags: []*huma.Tag{
 			{Name: "topic", Description: "Where events are published."}, {Name: "event", Description: "Events that are not due yet, and where events go."},
 			{Name: "queue", Description: "What consumers lease messages from, in fair turns over the tenants."},
+			{Name: "subscription", Description: "What pushes events, in batches, to a URL."},
 			{Name: "node", Description: "The processes that have joined the store."}, {Name: "store", Description: "The store and this server."},
 		},
 		Components: &huma.Components{
@@ -151,7 +153,7 @@ func (rt *route) responses(d description) map[string]*huma.Response {
 		add(http.StatusOK, media(jsonType, api.SchemaRef(d.out), d.outExample))
 	}
 	if d.creates {
-		add(http.StatusCreated, media(jsonType, api.SchemaRef(d.out), d.outExample))
+		add(http.StatusCreated, media(jsonType, api.SchemaRef(d.out), cmp.Or(d.newExample, d.outExample)))
 	}
 	if d.unready {
 		both := media(jsonType, api.SchemaRef(d.out), "")

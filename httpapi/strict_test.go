@@ -203,7 +203,7 @@ func finite(rt *route) []string {
 
 // fill gives every parameter of a path a value.
 func fill(path string) string {
-	return strings.NewReplacer("{queue}", "emails", "{topic}", "orders", "{tenant}", "acme", "{id}", "a-1").Replace(path)
+	return strings.NewReplacer("{queue}", "emails", "{subscription}", "shop", "{topic}", "orders", "{tenant}", "acme", "{id}", "a-1").Replace(path)
 }
 
 func TestNoRefusalRepeatsWhatAHeaderHolds(t *testing.T) {

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 
@@ -45,7 +44,7 @@ func (s *server) putSubscription(c *call) (answer, error) {
 	}
 	sub, created, err := s.backend.Subscriptions().Put(c.Context(), name, spec)
 	if err != nil {
-		return answer{}, inBody(err)
+		return answer{}, err
 	}
 	a := answer{status: http.StatusOK, body: api.AppendSubscription(nil, &sub)}
 	if created {
@@ -105,7 +104,7 @@ func (s *server) rotateSubscription(c *call) (answer, error) {
 	}
 	made, until, err := s.backend.Subscriptions().Rotate(c.Context(), name, secret, overlap)
 	if err != nil {
-		return answer{}, inBody(err)
+		return answer{}, err
 	}
 	return ok(api.AppendRotated(nil, made, until))
 }
@@ -152,7 +151,7 @@ func (c *call) batchState() (millrace.BatchState, error) {
 // batch shows one batch.
 func (s *server) batch(c *call) (answer, error) {
 	name, nameErr := c.name("subscription")
-	id, err := c.text("id")
+	id, err := c.pathID()
 	if err := c.check(nameErr, err); err != nil {
 		return answer{}, err
 	}
@@ -166,7 +165,7 @@ func (s *server) batch(c *call) (answer, error) {
 // dropBatch removes a batch.
 func (s *server) dropBatch(c *call) (answer, error) {
 	name, nameErr := c.name("subscription")
-	id, err := c.text("id")
+	id, err := c.pathID()
 	if err := c.check(nameErr, err); err != nil {
 		return answer{}, err
 	}
@@ -176,7 +175,7 @@ func (s *server) dropBatch(c *call) (answer, error) {
 // retryBatch sends a batch at once.
 func (s *server) retryBatch(c *call) (answer, error) {
 	name, nameErr := c.name("subscription")
-	id, err := c.text("id")
+	id, err := c.pathID()
 	if err := c.check(nameErr, err, api.DecodeNothing(c.body)); err != nil {
 		return answer{}, err
 	}
@@ -203,26 +202,14 @@ func (s *server) retryDead(c *call) (answer, error) {
 // attempts shows the last attempts, of one batch or one event if the query names them.
 func (s *server) attempts(c *call) (answer, error) {
 	name, nameErr := c.name("subscription")
-	if err := c.check(nameErr); err != nil {
+	batch, batchErr := c.idIn("batch")
+	event, err := c.idIn("event")
+	if err := c.check(nameErr, batchErr, err); err != nil {
 		return answer{}, err
 	}
-	list, err := s.backend.Subscriptions().Attempts(c.Context(), name, c.URL.Query().Get("batch"), c.URL.Query().Get("event"))
+	list, err := s.backend.Subscriptions().Attempts(c.Context(), name, batch, event)
 	if err != nil {
 		return answer{}, err
 	}
 	return ok(api.AppendAttempts(nil, list))
-}
-
-// inBody says that faults which only the backend could find lie in the request's body.
-func inBody(err error) error {
-	var e *millrace.Error
-	if !errors.As(err, &e) || e.Code != millrace.CodeInvalid {
-		return err
-	}
-	located := *e
-	located.Faults = slices.Clone(e.Faults)
-	for i := range located.Faults {
-		located.Faults[i].Location = "body." + located.Faults[i].Location
-	}
-	return &located
 }

@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/millrace-dev/millrace/broker"
 )
 
 func TestTheDocumentNamesEveryMetricWithItsLabels(t *testing.T) {
@@ -23,11 +21,11 @@ func TestTheDocumentNamesEveryMetricWithItsLabels(t *testing.T) {
 	for _, m := range row.FindAllStringSubmatch(string(page), -1) {
 		documented[m[1]+" of "+m[3]] = strings.Fields(strings.ReplaceAll(m[2], "`", ""))
 	}
-	n := startNode(t, "memory:", broker.Options{})
+	n, _ := pushing(t)
 	n.define("emails", ".")
 	n.publish(event("orders", "a"))
 	settle(t)(n.broker.Queues().Ack(t.Context(), "emails", n.lease("emails", 1)...))
-	n.scrape()
+	n.until(1, "deliveries_total", "subscription", "shop", "outcome", "sent")
 	told := map[string][]string{}
 	for name, family := range n.scrape().families {
 		if !strings.HasPrefix(name, "millrace_") {

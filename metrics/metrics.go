@@ -38,6 +38,9 @@ type Metrics struct {
 	published, duplicate, unrouted prometheus.Counter
 	settled                        *prometheus.CounterVec
 	requests                       *prometheus.HistogramVec
+	deliveries                     *prometheus.CounterVec
+	deliverySeconds                prometheus.Histogram
+	latency                        *prometheus.HistogramVec
 	totals                         struct{ published, leased, settled atomic.Int64 }
 }
 
@@ -72,8 +75,9 @@ func New(o Options) *Metrics {
 			Buckets: []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30},
 		}, []string{"route", "status"}),
 	}
+	m.deliveries, m.deliverySeconds, m.latency = deliveryMetrics()
 	m.store = newStore(m.log, m.forget)
-	m.registry.MustRegister(m.published, m.duplicate, m.unrouted, m.settled, m.requests, m.store, buildInfo(o.Version),
+	m.registry.MustRegister(m.published, m.duplicate, m.unrouted, m.settled, m.requests, m.deliveries, m.deliverySeconds, m.latency, m.store, buildInfo(o.Version),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -109,7 +113,7 @@ func (m *Metrics) Leased(_ string, messages int) { m.totals.leased.Add(int64(mes
 // Settled counts the receipts of a settlement by what became of them.
 func (m *Metrics) Settled(queue string, verb millrace.Verb, r millrace.SettleResult) {
 	m.totals.settled.Add(int64(r.Settled))
-	m.store.saw(queue)
+	m.store.saw(sink{millrace.KindQueue, queue})
 	m.outcome(queue, outcomeOf(verb), r.Settled-r.Dead)
 	m.outcome(queue, "dead", r.Dead)
 	m.outcome(queue, "lost", len(r.Lost))
@@ -131,9 +135,13 @@ func outcomeOf(v millrace.Verb) string {
 	return "acked"
 }
 
-// forget drops the numbers of a queue that is no more.
-func (m *Metrics) forget(queue string) {
-	m.settled.DeletePartialMatch(prometheus.Labels{"queue": queue})
+// forget drops the numbers of a sink that is no more.
+func (m *Metrics) forget(s sink) {
+	if s.kind == millrace.KindSubscription {
+		m.deliveries.DeletePartialMatch(prometheus.Labels{"subscription": s.name})
+		return
+	}
+	m.settled.DeletePartialMatch(prometheus.Labels{"queue": s.name})
 }
 
 // Request counts a request by its route, which must be one of few, never a path.

@@ -78,12 +78,12 @@ func settle(t *testing.T) func(millrace.SettleResult, error) {
 }
 
 func TestTheMetricsHaveTheirNamesAndGoodManners(t *testing.T) {
-	n := startNode(t, "memory:", broker.Options{})
+	n, _ := pushing(t)
 	n.define("emails", ".")
 	n.publish(event("orders", "a"))
 	settle(t)(n.broker.Queues().Ack(t.Context(), "emails", n.lease("emails", 1)...))
 	n.scrape() // so that there is a request to tell of
-	s := n.scrape()
+	s := n.until(1, "deliveries_total", "subscription", "shop", "outcome", "sent")
 	problems, err := promlint.New(strings.NewReader(s.text)).Lint()
 	if err != nil || len(problems) > 0 {
 		t.Errorf("%v: %v", err, problems)
@@ -101,8 +101,8 @@ func TestTheMetricsHaveTheirNamesAndGoodManners(t *testing.T) {
 		}
 	}
 	want := []string{
-		"build_info", "events_dropped_total", "events_duplicate_total", "events_published_total", "events_unrouted_total",
-		"http_request_seconds", "messages_settled_total", "queue_messages", "queue_oldest_seconds", "store_bytes",
+		"build_info", "deliveries_total", "delivery_latency_seconds", "delivery_seconds", "events_dropped_total", "events_duplicate_total", "events_published_total", "events_unrouted_total",
+		"http_request_seconds", "messages_settled_total", "queue_messages", "queue_oldest_seconds", "store_bytes", "subscription_events",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)

@@ -28,23 +28,35 @@ const (
 type store struct {
 	source Store
 	log    *slog.Logger
-	forget func(queue string)
+	forget func(sink)
 
-	messages, oldest, dropped, bytes *prometheus.Desc
+	messages, oldest, events, dropped, bytes *prometheus.Desc
 
 	reading singleflight.Group
 
 	mu         sync.Mutex
 	last       *holding // nil if the last reading failed
 	lastAt     time.Time
-	dropCounts map[string]dropCount // by queue
-	absent     map[string]bool      // queues with numbers of this node; true: the last reading did not find it
+	dropCounts map[sink]dropCount
+	absent     map[sink]bool // those with numbers of this node; true: the last reading did not find it
+}
+
+// sink is a queue or a subscription.
+type sink struct {
+	kind millrace.Kind
+	name string
 }
 
 // holding is what the store held when it was read. It never changes.
 type holding struct {
 	bytes  int64
 	queues []queueHolding
+	subs   []subscriptionHolding
+}
+
+type subscriptionHolding struct {
+	broker.ObservedSubscription
+	dropped int64 // never goes back
 }
 
 type queueHolding struct {
@@ -52,38 +64,39 @@ type queueHolding struct {
 	dropped int64 // never goes back
 }
 
-// dropCount is what a queue's counter has shown.
+// dropCount is what a sink's counter has shown.
 type dropCount struct {
 	uid   string
-	base  int64 // of earlier queues of that name
+	base  int64 // of earlier ones of that name
 	shown int64 // of this one
 }
 
-func newStore(log *slog.Logger, forget func(string)) *store {
+func newStore(log *slog.Logger, forget func(sink)) *store {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("millrace_"+name, help+ofStore, labels, nil)
 	}
 	return &store{
-		log: log, forget: forget, dropCounts: map[string]dropCount{}, absent: map[string]bool{},
+		log: log, forget: forget, dropCounts: map[sink]dropCount{}, absent: map[sink]bool{},
 		messages: desc("queue_messages", "Messages that a queue holds, by state: ready, leased, delayed or dead.", "queue", "state"),
 		oldest:   desc("queue_oldest_seconds", "Age of a queue's oldest unsettled message, from the start of the minute it was recorded in; 0 if there is none.", "queue"),
-		dropped:  desc("events_dropped_total", "Events that left a queue unsettled: by its limit, a purge, or the end of a dead letter.", "kind", "name", "why"),
+		events:   desc("subscription_events", "Events that a subscription holds, by state: queued or dead.", "subscription", "state"),
+		dropped:  desc("events_dropped_total", "Events that left a queue unsettled or a subscription unsent: by its limit, a removal, or the end of what was dead.", "kind", "name", "why"),
 		bytes:    desc("store_bytes", "Size of the store, on disk or in memory."),
 	}
 }
 
-// saw notes that a queue has numbers of this node.
-func (s *store) saw(queue string) {
+// saw notes that a sink has numbers of this node.
+func (s *store) saw(of sink) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, known := s.absent[queue]; !known {
-		s.absent[queue] = false
+	if _, known := s.absent[of]; !known {
+		s.absent[of] = false
 	}
 }
 
 // Describe tells which numbers there are.
 func (s *store) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.messages, s.oldest, s.dropped, s.bytes} {
+	for _, d := range []*prometheus.Desc{s.messages, s.oldest, s.events, s.dropped, s.bytes} {
 		to <- d
 	}
 }
@@ -106,6 +119,11 @@ func (s *store) Collect(to chan<- prometheus.Metric) {
 		gauge(s.messages, float64(q.Dead), q.Name, "dead")
 		gauge(s.oldest, q.age(now).Seconds(), q.Name)
 		to <- prometheus.MustNewConstMetric(s.dropped, prometheus.CounterValue, float64(q.dropped), string(millrace.KindQueue), q.Name, "removed")
+	}
+	for _, sub := range h.subs {
+		gauge(s.events, float64(sub.Queued), sub.Name, "queued")
+		gauge(s.events, float64(sub.Dead), sub.Name, "dead")
+		to <- prometheus.MustNewConstMetric(s.dropped, prometheus.CounterValue, float64(sub.dropped), string(millrace.KindSubscription), sub.Name, "removed")
 	}
 }
 
@@ -146,29 +164,35 @@ func (s *store) readNow() *holding {
 		return nil
 	}
 	h, gone := s.take(o)
-	for _, queue := range gone {
-		s.forget(queue)
+	for _, of := range gone {
+		s.forget(of)
 	}
 	return h
 }
 
-// take makes an observation the last one, and returns the queues that are gone.
-func (s *store) take(o broker.Observation) (*holding, []string) {
+// take makes an observation the last one, and returns the sinks that are gone.
+func (s *store) take(o broker.Observation) (*holding, []sink) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := &holding{bytes: o.Bytes}
-	counts := make(map[string]dropCount, len(o.Queues))
+	counts := make(map[sink]dropCount, len(o.Queues)+len(o.Subscriptions))
+	count := func(of sink, uid string, dropped int64) int64 {
+		c := s.dropCounts[of].then(uid, dropped)
+		counts[of] = c
+		return c.base + c.shown
+	}
 	for _, q := range o.Queues {
-		c := s.dropCounts[q.Name].then(q.UID, q.Dropped)
-		counts[q.Name] = c
-		h.queues = append(h.queues, queueHolding{ObservedQueue: q, dropped: c.base + c.shown})
+		h.queues = append(h.queues, queueHolding{ObservedQueue: q, dropped: count(sink{millrace.KindQueue, q.Name}, q.UID, q.Dropped)})
+	}
+	for _, sub := range o.Subscriptions {
+		h.subs = append(h.subs, subscriptionHolding{ObservedSubscription: sub, dropped: count(sink{millrace.KindSubscription, sub.Name}, sub.UID, sub.Dropped)})
 	}
 	s.dropCounts, s.last, s.lastAt = counts, h, time.Now()
 	return h, s.gone(counts)
 }
 
 // then is the count after another look. A store that lost its last changes may
-// tell less than before, and a queue that was deleted and defined again begins
+// tell less than before, and a sink that was deleted and defined again begins
 // anew: the counter does neither.
 func (c dropCount) then(uid string, dropped int64) dropCount {
 	if c.uid != uid {
@@ -178,9 +202,9 @@ func (c dropCount) then(uid string, dropped int64) dropCount {
 	return c
 }
 
-// gone returns the settled queues that two readings in a row have not found, and
-// forgets them: one reading may be older than the queue. The lock is held.
-func (s *store) gone(found map[string]dropCount) (names []string) {
+// gone returns the sinks with numbers that two readings in a row have not found, and
+// forgets them: one reading may be older than the sink. The lock is held.
+func (s *store) gone(found map[sink]dropCount) (names []sink) {
 	for name, missing := range s.absent {
 		_, here := found[name]
 		switch {

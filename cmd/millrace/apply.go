@@ -25,8 +25,8 @@ func newApply(r *remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE",
 		Short: "Make a document's definitions the store's, all or nothing",
-		Long: "Make the definitions of a document the store's: queues, and weights and limits of\n" +
-			"tenants. The document is YAML or JSON, as `millrace export` writes it. Every fault is\n" +
+		Long: "Make the definitions of a document the store's: queues, weights and limits of tenants,\n" +
+			"and subscriptions, whose secrets stay or are made. The document is YAML or JSON, as `millrace export` writes it. Every fault is\n" +
 			"found before anything is changed. What it does not name stays, or goes with --prune.",
 		Example: "  millrace apply -f house.yaml --dry-run --prune\n  millrace export | millrace apply -f -",
 		Args:    cobra.NoArgs,
@@ -61,9 +61,12 @@ func (a *applyFlags) run(cmd *cobra.Command, r *remote) error {
 		return err
 	}
 	defer c.Close()
+	if err := a.spare(cmd.Context(), c.Subscriptions(), name, content); err != nil {
+		return err
+	}
 	var before map[string]string
 	if a.DryRun && a.Prune && !r.json {
-		if before, err = held(cmd.Context(), c.Queues()); err != nil {
+		if before, err = held(cmd.Context(), c); err != nil {
 			return err
 		}
 	}
@@ -76,6 +79,19 @@ func (a *applyFlags) run(cmd *cobra.Command, r *remote) error {
 	}
 	a.print(cmd.OutOrStdout(), &applied, before)
 	return nil
+}
+
+// spare refuses to prune subscriptions by a document that does not speak of them: it may be
+// older than they are.
+func (a *applyFlags) spare(ctx context.Context, subs millrace.SubscriptionService, name string, content []byte) error {
+	if !a.Prune || bytes.Contains(content, []byte("subscriptions")) {
+		return nil
+	}
+	list, _, err := subs.List(ctx, millrace.Page{Limit: 1})
+	if err == nil && len(list) > 0 {
+		return usagef("%s names no subscriptions, so --prune would remove all of them: write `subscriptions: {}` into it if that is meant", name)
+	}
+	return err
 }
 
 // readInput reads a file, or standard input, of a size that could be a document.
@@ -102,16 +118,30 @@ func applyError(src *source, err error) error {
 	case millrace.CodeInvalid:
 		return &usageError{src.explain(err)}
 	case millrace.CodeImmutable:
-		return hint(err, "Nothing is changed. Define a queue under another name, or remove this one first with `millrace queue delete`.")
+		return hint(err, "Nothing is changed. Define it under another name, or remove it first with `millrace queue delete` or `millrace subscription delete`.")
 	}
 	return err
 }
 
-// held says what each queue holds, for those who are about to remove some.
-func held(ctx context.Context, queues millrace.QueueService) (map[string]string, error) {
+// held says what each queue and subscription holds, for those who are about to remove some.
+func held(ctx context.Context, b millrace.Backbone) (map[string]string, error) {
 	out := map[string]string{}
 	for page := (millrace.Page{Limit: millrace.MaxPage}); ; {
-		list, next, err := queues.List(ctx, page)
+		list, next, err := b.Subscriptions().List(ctx, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range list {
+			if n := s.Queued + s.Dead; n > 0 {
+				out["subscription/"+s.Name] = fmt.Sprintf(" (with %d events)", n)
+			}
+		}
+		if page.Cursor = next; next == "" {
+			break
+		}
+	}
+	for page := (millrace.Page{Limit: millrace.MaxPage}); ; {
+		list, next, err := b.Queues().List(ctx, page)
 		if err != nil {
 			return nil, err
 		}

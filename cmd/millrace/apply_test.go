@@ -23,6 +23,8 @@ tenants:
     acme: {weight: 2, limit: 0}
     big.co:
       weight: 0
+subscriptions:
+  shop: {callback: "https://shop.example/hook", topics: [bills], retry_schedule: [5s, 1m]}
 `
 
 // fed runs a command line with something on its standard input.
@@ -37,11 +39,11 @@ func TestADocumentIsAppliedAndExportedAndAppliedAgain(t *testing.T) {
 	url := server(t, "--store", "memory:")
 	t.Setenv("MILLRACE_SERVER", url)
 	file := fileOf(t, "house.yaml", houseYAML)
-	created := "+ queue/emails\n+ queue/s.ms\n+ tenant/emails/acme\n+ tenant/emails/big.co\n"
-	if code, out, errs := command(t, "apply", "-f", file, "--dry-run"); code != exitOK || out != created+"would be: 4 created; nothing is changed yet\n" {
+	created := "+ queue/emails\n+ queue/s.ms\n+ subscription/shop\n+ tenant/emails/acme\n+ tenant/emails/big.co\n"
+	if code, out, errs := command(t, "apply", "-f", file, "--dry-run"); code != exitOK || out != created+"would be: 5 created; nothing is changed yet\n" {
 		t.Fatalf("exit %d, %q, %q", code, out, errs)
 	}
-	if code, out, errs := command(t, "apply", "-f", file); code != exitOK || out != created+"4 created\n" {
+	if code, out, errs := command(t, "apply", "-f", file); code != exitOK || out != created+"5 created\n" {
 		t.Fatalf("exit %d, %q, %q", code, out, errs)
 	}
 	for _, format := range []string{"--json=false", "--json"} {
@@ -50,7 +52,7 @@ func TestADocumentIsAppliedAndExportedAndAppliedAgain(t *testing.T) {
 			t.Fatal(errs)
 		}
 		code, out, errs := fed(t, exported, "apply", "-f", "-", "--prune")
-		if code != exitOK || out != "= 4 the same\nnothing to do\n" {
+		if code != exitOK || out != "= 5 the same\nnothing to do\n" {
 			t.Errorf("%s: exit %d, %q, %q", format, code, out, errs)
 		}
 	}
@@ -65,9 +67,16 @@ func TestWhatADocumentChangesAndPrunesIsShown(t *testing.T) {
 	if code, _, errs := command(t, "publish", "x", "--type", "y", "--tenant", "acme"); code != exitOK {
 		t.Fatal(errs)
 	}
+	if code, _, errs := command(t, "publish", "bills", "--type", "y"); code != exitOK {
+		t.Fatal(errs)
+	}
 	next := "queues:\n  emails: {match: ':orders:'}\n"
+	if code, _, errs := fed(t, next, "apply", "-f", "-", "--prune"); code != exitUsage || !strings.Contains(errs, "subscriptions: {}") {
+		t.Errorf("exit %d, %q", code, errs)
+	}
+	next += "subscriptions: {}\n"
 	code, out, errs := fed(t, next, "apply", "-f", "-", "--prune", "--dry-run")
-	want := "~ queue/emails\n- queue/s.ms (with 1 messages)\n- tenant/emails/acme\n- tenant/emails/big.co\nwould be: 1 changed, 3 deleted; nothing is changed yet\n"
+	want := "~ queue/emails\n- queue/s.ms (with 1 messages)\n- subscription/shop (with 1 events)\n- tenant/emails/acme\n- tenant/emails/big.co\nwould be: 1 changed, 4 deleted; nothing is changed yet\n"
 	if code != exitOK || out != want {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
@@ -142,7 +151,7 @@ func TestAnEmptyDocumentPrunesNothingUnlessItSaysSo(t *testing.T) {
 			t.Errorf("%q: exit %d, %s", empty, code, errs)
 		}
 	}
-	if code, out, errs := fed(t, "queues: {}\n", "apply", "-f", "-", "--prune"); code != exitOK || !strings.Contains(out, "4 deleted") {
+	if code, out, errs := fed(t, "queues: {}\nsubscriptions: {}\n", "apply", "-f", "-", "--prune"); code != exitOK || !strings.Contains(out, "5 deleted") {
 		t.Errorf("exit %d, %q, %s", code, out, errs)
 	}
 }

@@ -29,8 +29,23 @@ var commandLines = map[string]string{
 	"POST /v1/queues/{queue}/extend": "queue extend emails q5J", "POST /v1/queues/{queue}/release": "queue release emails --consumer w-1",
 	"GET /v1/queues/{queue}/peek": "queue peek emails", "POST /v1/queues/{queue}/purge": "queue purge emails --yes", "GET /v1/queues/{queue}/dead": "queue dead emails",
 	"DELETE /v1/queues/{queue}/dead": "queue drop-dead emails --all --yes", "DELETE /v1/queues/{queue}/dead/{id}": "queue drop-dead emails 01K0C --yes",
-	"POST /v1/queues/{queue}/dead/redrive": "queue redrive emails --all",
-	"GET /v1/definitions":                  "export", "PUT /v1/definitions": "apply -f -",
+	"POST /v1/queues/{queue}/dead/redrive":                     "queue redrive emails --all",
+	"GET /v1/subscriptions":                                    "subscription list",
+	"GET /v1/subscriptions/{subscription}":                     "subscription show shop",
+	"PUT /v1/subscriptions/{subscription}":                     "subscription create shop --callback https://shop.example/hook --topic orders",
+	"DELETE /v1/subscriptions/{subscription}":                  "subscription delete shop --yes",
+	"POST /v1/subscriptions/{subscription}/pause":              "subscription pause shop",
+	"POST /v1/subscriptions/{subscription}/resume":             "subscription resume shop",
+	"POST /v1/subscriptions/{subscription}/test":               "subscription test shop",
+	"POST /v1/subscriptions/{subscription}/rotate":             "subscription rotate shop",
+	"POST /v1/subscriptions/{subscription}/inject":             "subscription inject shop",
+	"GET /v1/subscriptions/{subscription}/batches":             "subscription batches shop",
+	"GET /v1/subscriptions/{subscription}/batches/{id}":        "subscription batch shop 01K0B",
+	"DELETE /v1/subscriptions/{subscription}/batches/{id}":     "subscription drop shop 01K0B",
+	"POST /v1/subscriptions/{subscription}/batches/{id}/retry": "subscription retry shop 01K0B",
+	"POST /v1/subscriptions/{subscription}/dead/retry":         "subscription retry shop --dead",
+	"GET /v1/subscriptions/{subscription}/attempts":            "subscription attempts shop",
+	"GET /v1/definitions":                                      "export", "PUT /v1/definitions": "apply -f -",
 	"GET /v1/nodes": "nodes", "GET /v1/stats": "stats",
 }
 
@@ -45,7 +60,7 @@ var withoutCommand = map[string]string{
 
 // inputs is what commands read from stdin.
 func inputs(t *testing.T) map[string]string {
-	return map[string]string{"queue inject emails": example(t, "inject_in"), "apply -f -": "queues: {emails: {match: .}}"}
+	return map[string]string{"queue inject emails": example(t, "inject_in"), "subscription inject shop": example(t, "inject_in"), "apply -f -": "queues: {emails: {match: .}}"}
 }
 
 // documented is the table of docs/http.md: for every operation the commands that do it.

@@ -91,7 +91,7 @@ func subscriptionFlags(cmd *cobra.Command, spec *millrace.SubscriptionSpec) {
 	f.StringVar(&spec.UUID, "uuid", "", "user name to show the receiver, by Basic auth")
 	f.IntVar(&spec.Concurrency, "concurrency", spec.Concurrency, "most batches sent at a time")
 	durationVar(f, &spec.RequestTimeout, "request-timeout", "how long the receiver may take")
-	f.Var(durations{&spec.RetrySchedule}, "retry-schedule", "the waits after failed attempts, such as 5s,5m,1h")
+	f.Var(durations{&spec.RetrySchedule}, "retry-schedule", "the waits after failed attempts, such as 5s,5m,1h; or none")
 	durationVar(f, &spec.DeadRetention, "dead-retention", "how long dead batches are kept; 0s for ever")
 	durationVar(f, &spec.DisableAfter, "disable-after", "of nothing but failure it is disabled; 0s for never")
 }
@@ -114,10 +114,14 @@ func (d durations) Type() string { return "durations" }
 
 func (d durations) Set(s string) error {
 	list := []time.Duration{}
+	if s == "none" {
+		*d.to = list
+		return nil
+	}
 	for _, text := range strings.Split(s, ",") {
 		v, ok := api.ParseDuration(strings.TrimSpace(text))
 		if !ok {
-			return errors.New("must be durations such as 5s,5m,1h")
+			return errors.New("must be durations such as 5s,5m,1h, or none")
 		}
 		list = append(list, v)
 	}

@@ -68,12 +68,12 @@ func TestAStoreAboveHighWaterDropsTheOldestBatchesDownToLowWater(t *testing.T) {
 			e := enginetest.NewModel(lanes, time.Now)
 			b := fill(t, e, 200, Options{})
 			full := sizeOf(t, e)
-			b.autodrop.maxBytes = full * 100 / 90 // it is at 90 percent
-			dropped, err := b.autodrop.step(t.Context())
+			drop := newAutodrop(b, Options{MaxBytes: full * 100 / 90}) // it is at 90 percent
+			dropped, err := drop.step(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			bound := b.autodrop.maxBytes
+			bound := drop.maxBytes
 			if now := sizeOf(t, e); now > bound*75/100 || now < bound*65/100 {
 				t.Errorf("%d bytes of %d are left after a drop of %d, want little less than 75 percent", now, bound, dropped)
 			}
@@ -84,7 +84,7 @@ func TestAStoreAboveHighWaterDropsTheOldestBatchesDownToLowWater(t *testing.T) {
 			if lanes == 1 {
 				oldestWent(t, b, dropped)
 			}
-			if again, err := b.autodrop.step(t.Context()); again != 0 || err != nil {
+			if again, err := drop.step(t.Context()); again != 0 || err != nil {
 				t.Errorf("%d went below high water, %v", again, err)
 			}
 		})
@@ -107,11 +107,11 @@ func oldestWent(t *testing.T, b *Broker, dropped int64) {
 func TestAutodropEndsWhenNothingIsLeft(t *testing.T) {
 	e := enginetest.NewModel(2, time.Now)
 	b := fill(t, e, 20, Options{})
-	b.autodrop.maxBytes = 1 // never reached
-	if dropped, err := b.autodrop.step(t.Context()); dropped != 20 || err != nil {
+	drop := newAutodrop(b, Options{MaxBytes: 1}) // never reached
+	if dropped, err := drop.step(t.Context()); dropped != 20 || err != nil {
 		t.Errorf("%d went, %v", dropped, err)
 	}
-	if dropped, err := b.autodrop.step(t.Context()); dropped != 0 || err != nil {
+	if dropped, err := drop.step(t.Context()); dropped != 0 || err != nil {
 		t.Errorf("%d went, %v", dropped, err)
 	}
 }
@@ -119,9 +119,9 @@ func TestAutodropEndsWhenNothingIsLeft(t *testing.T) {
 func TestAutodropDoesNotDropEverythingForASizeThatLagsBehind(t *testing.T) {
 	e := &laggard{Engine: enginetest.NewModel(1, time.Now), size: 1000}
 	b := fill(t, e, 100, Options{})
-	b.autodrop.maxBytes = 1000
+	drop := newAutodrop(b, Options{MaxBytes: 1000})
 	for range 3 { // 1,000 of 1,000: a quarter is too much
-		if _, err := b.autodrop.step(t.Context()); err != nil {
+		if _, err := drop.step(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -129,7 +129,7 @@ func TestAutodropDoesNotDropEverythingForASizeThatLagsBehind(t *testing.T) {
 		t.Errorf("%d of 100 went, want 25: the size has not moved since", s.Dropped)
 	}
 	e.size = 1100 // more came in
-	if _, err := b.autodrop.step(t.Context()); err != nil {
+	if _, err := drop.step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if s := held(t, b); s.Dropped <= 25 || s.Dropped == 100 {
@@ -139,7 +139,7 @@ func TestAutodropDoesNotDropEverythingForASizeThatLagsBehind(t *testing.T) {
 
 func TestAStoreWithoutABoundDropsNothing(t *testing.T) {
 	b := fill(t, enginetest.NewModel(1, time.Now), 10, Options{})
-	if dropped, err := b.autodrop.step(t.Context()); dropped != 0 || err != nil {
+	if dropped, err := newAutodrop(b, Options{}).step(t.Context()); dropped != 0 || err != nil {
 		t.Errorf("%d went, %v", dropped, err)
 	}
 }

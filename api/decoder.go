@@ -240,6 +240,22 @@ func (d *decoder) time() time.Time {
 	return t
 }
 
+// stringOrNull reads a string; null is the empty one.
+func (d *decoder) stringOrNull() (s string) {
+	if !d.null() {
+		s, _ = d.string("")
+	}
+	return s
+}
+
+// timeOrNull reads a time; null is the zero one.
+func (d *decoder) timeOrNull() (t time.Time) {
+	if !d.null() {
+		t = d.time()
+	}
+	return t
+}
+
 func (d *decoder) base64() []byte {
 	s, ok := d.string("")
 	if !ok {

@@ -209,9 +209,7 @@ func (d *decoder) queueStats(s *millrace.QueueStats) bool {
 	case "tenants":
 		s.Tenants, _ = d.integer(0, maxInteger)
 	case "oldest":
-		if !d.null() {
-			s.Oldest = d.time()
-		}
+		s.Oldest = d.timeOrNull()
 	case "dropped":
 		s.Dropped, _ = d.integer(0, maxInteger)
 	case "totals":

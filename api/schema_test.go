@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/millrace-dev/millrace/internal/schematest"
 )
 
 // compiled is every named schema, ready to be used. Answers are closed here: an
@@ -22,7 +24,7 @@ func compiled(t testing.TB) map[string]*jsonschema.Schema {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeObjects(doc)
+	schematest.CloseObjects(doc)
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
 	if err := c.AddResource("wire.json", doc); err != nil {
@@ -33,23 +35,6 @@ func compiled(t testing.TB) map[string]*jsonschema.Schema {
 		all[name] = must[*jsonschema.Schema](t)(c.Compile("wire.json#/components/schemas/" + name))
 	}
 	return all
-}
-
-func closeObjects(v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		for _, member := range v {
-			closeObjects(member)
-		}
-		_, named := v["properties"]
-		if _, said := v["additionalProperties"]; v["type"] == "object" && named && !said {
-			v["additionalProperties"] = false
-		}
-	case []any:
-		for _, element := range v {
-			closeObjects(element)
-		}
-	}
 }
 
 // unfit is why a text does not fit a schema.

@@ -217,9 +217,7 @@ func DecodeSettled(text []byte) (r millrace.SettleResult, err error) {
 			case "dead":
 				r.Dead = int(d.unsigned())
 			case "leased_until":
-				if !d.null() {
-					r.LeasedUntil = d.time()
-				}
+				r.LeasedUntil = d.timeOrNull()
 			default:
 				d.skip()
 			}

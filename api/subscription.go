@@ -263,17 +263,3 @@ func (d *decoder) secret() (s millrace.Secret) {
 	}
 	return s
 }
-
-func (d *decoder) stringOrNull() (s string) {
-	if !d.null() {
-		s, _ = d.string("")
-	}
-	return s
-}
-
-func (d *decoder) timeOrNull() (t time.Time) {
-	if !d.null() {
-		t = d.time()
-	}
-	return t
-}

@@ -85,9 +85,7 @@ func (d *decoder) tenant() (t millrace.Tenant) {
 		case "limit":
 			t.Limit = int(d.unsigned())
 		case "oldest":
-			if !d.null() {
-				t.Oldest = d.time()
-			}
+			t.Oldest = d.timeOrNull()
 		default:
 			d.tenantCount(&t.QueueCounts)
 		}

@@ -38,15 +38,11 @@ func (d *decoder) topicAnswer() (t millrace.Topic) {
 		case "name":
 			t.Name, _ = d.string("")
 		case "publisher":
-			if !d.null() {
-				t.Publisher, _ = d.string("")
-			}
+			t.Publisher = d.stringOrNull()
 		case "events":
 			t.Events, _ = d.integer(0, maxInteger)
 		case "last_event_at":
-			if !d.null() {
-				t.LastEventAt = d.time()
-			}
+			t.LastEventAt = d.timeOrNull()
 		case "subscriptions":
 			t.Subscriptions = d.strings()
 		default:

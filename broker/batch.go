@@ -13,23 +13,9 @@ import (
 // laneOf is the lane that a batch lies in, by its name.
 func (s Subscriptions) laneOf(name uint64) int { return int(name % uint64(s.b.identity.Lanes)) }
 
-// inLane does something with a subscription in a lane; a lane that has not been told of it is told first.
+// inLane does something with a subscription in a lane.
 func (s Subscriptions) inLane(ctx context.Context, sub *subscription, lane int, do func() error) error {
-	err := do()
-	if millrace.CodeOf(err) != millrace.CodeNotFound {
-		return err
-	}
-	h, reloadErr := s.b.registry.reload(ctx)
-	if reloadErr != nil {
-		return reloadErr
-	}
-	if now, ok := h.subs[sub.name]; !ok || now.uid != sub.uid {
-		return err
-	}
-	if err := s.b.registry.applyAll(ctx, lane, h); err != nil {
-		return err
-	}
-	return do()
+	return s.b.registry.inLane(ctx, &sub.definition, lane, do)
 }
 
 // Batches lists batches, oldest first; see millrace.SubscriptionService. A cursor is the

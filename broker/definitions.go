@@ -171,39 +171,47 @@ func (p *plan) queues(h *house, doc *millrace.Document, prune bool) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.queues)) {
 		if _, named := doc.Queues[name]; prune && !named {
-			d := h.queues[name].definition
-			d.Deleted = true
-			p.define = append(p.define, millrace.Redefinition{Definition: d, Replaces: d.Version})
-			p.applied.Deleted = append(p.applied.Deleted, "queue/"+name)
+			p.remove(h.queues[name].definition)
 		}
 	}
 	return nil
 }
 
-// queue plans one definition, over the one that is there, if any.
-func (p *plan) queue(old *queue, name string, spec millrace.QueueSpec) error {
-	record := queueRecord{QueueSpec: spec, Version: 1}
-	d := millrace.Redefinition{Definition: millrace.Definition{Kind: millrace.KindQueue, Name: name}}
-	var err error
-	switch {
-	case old == nil:
-		p.applied.Created = append(p.applied.Created, "queue/"+name)
+// remove plans the end of a definition.
+func (p *plan) remove(d millrace.Definition) {
+	d.Deleted = true
+	p.define = append(p.define, millrace.Redefinition{Definition: d, Replaces: d.Version})
+	p.applied.Deleted = append(p.applied.Deleted, string(d.Kind)+"/"+d.Name)
+}
+
+// write plans a definition with a record: in place of old, or under a new uid if old has none.
+func (p *plan) write(old millrace.Definition, record any) (err error) {
+	name, d := string(old.Kind)+"/"+old.Name, millrace.Redefinition{Definition: old, Replaces: old.Version}
+	if old.UID != "" {
+		p.applied.Changed = append(p.applied.Changed, name)
+	} else {
+		p.applied.Created = append(p.applied.Created, name)
 		if d.UID, err = newUID(); err != nil {
 			return err
 		}
-	case reflect.DeepEqual(old.spec, spec):
-		p.applied.Same++
-		return nil
-	default:
-		p.applied.Changed = append(p.applied.Changed, "queue/"+name)
-		record.Version, record.Paused = old.version+1, old.paused
-		d.UID, d.Replaces = old.uid, old.definition.Version
 	}
 	if d.Spec, err = json.Marshal(record); err != nil {
-		return fmt.Errorf("write the definition of queue %s: %w", name, err)
+		return fmt.Errorf("write the definition of %s: %w", name, err)
 	}
 	p.define = append(p.define, d)
 	return nil
+}
+
+// queue plans one definition, over the one that is there, if any.
+func (p *plan) queue(old *queue, name string, spec millrace.QueueSpec) error {
+	switch {
+	case old == nil:
+		return p.write(millrace.Definition{Kind: millrace.KindQueue, Name: name}, queueRecord{QueueSpec: spec, Version: 1})
+	case reflect.DeepEqual(old.spec, spec):
+		p.applied.Same++
+		return nil
+	}
+	return p.write(old.definition, queueRecord{QueueSpec: spec, Version: old.version + 1, Paused: old.paused})
 }
 
 // tenantsOf plans the tenants of a queue that exists.

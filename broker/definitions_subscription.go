@@ -1,9 +1,7 @@
 package broker
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -54,42 +52,28 @@ func (p *plan) subscriptions(h *house, doc *millrace.Document, prune bool) error
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.subs)) {
 		if _, named := doc.Subscriptions[name]; prune && !named {
-			d := h.subs[name].definition
-			d.Deleted = true
-			p.define = append(p.define, millrace.Redefinition{Definition: d, Replaces: d.Version})
-			p.applied.Deleted = append(p.applied.Deleted, "subscription/"+name)
+			p.remove(h.subs[name].definition)
 		}
 	}
 	return nil
 }
 
 // subscription plans one definition, over the one that is there, if any.
-func (p *plan) subscription(old *subscription, name string, spec millrace.SubscriptionSpec) (err error) {
-	record := subscriptionRecord{SubscriptionSpec: spec, Version: 1, State: millrace.StateActive}
-	d := millrace.Redefinition{Definition: millrace.Definition{Kind: millrace.KindSubscription, Name: name}}
+func (p *plan) subscription(old *subscription, name string, spec millrace.SubscriptionSpec) error {
 	if old == nil {
-		p.applied.Created = append(p.applied.Created, "subscription/"+name)
 		if len(spec.Secrets) == 0 {
-			record.Secrets = []millrace.Secret{{Text: webhook.NewSecret()}}
+			spec.Secrets = []millrace.Secret{{Text: webhook.NewSecret()}}
 		}
-		if d.UID, err = newUID(); err != nil {
-			return err
-		}
-	} else {
-		now := time.Now()
-		spec = old.keeping(spec, now)
-		if reflect.DeepEqual(normal(old.spec, now), normal(spec, now)) {
-			p.applied.Same++
-			return nil
-		}
-		p.applied.Changed = append(p.applied.Changed, "subscription/"+name)
-		record = old.record()
-		record.SubscriptionSpec, record.Version = spec, old.version+1
-		d.UID, d.Replaces = old.uid, old.definition.Version
+		fresh := millrace.Definition{Kind: millrace.KindSubscription, Name: name}
+		return p.write(fresh, subscriptionRecord{SubscriptionSpec: spec, Version: 1, State: millrace.StateActive})
 	}
-	if d.Spec, err = json.Marshal(record); err != nil {
-		return fmt.Errorf("write the definition of subscription %s: %w", name, err)
+	now := time.Now()
+	spec = old.keeping(spec, now)
+	if reflect.DeepEqual(normal(old.spec, now), normal(spec, now)) {
+		p.applied.Same++
+		return nil
 	}
-	p.define = append(p.define, d)
-	return nil
+	record := old.record()
+	record.SubscriptionSpec, record.Version = spec, old.version+1
+	return p.write(old.definition, record)
 }

@@ -226,24 +226,9 @@ func (s Queues) visit(ctx context.Context, q *queue, v visit, o millrace.LeaseOp
 	return taken{leased, l.Token, o.AtMostOnce}, nil
 }
 
-// inLane does something with a queue in a lane. A lane that does not know the
-// queue, although the registry does, is told of it and asked again.
+// inLane does something with a queue in a lane.
 func (s Queues) inLane(ctx context.Context, q *queue, lane int, do func() error) error {
-	err := do()
-	if millrace.CodeOf(err) != millrace.CodeNotFound {
-		return err
-	}
-	h, reloadErr := s.b.registry.reload(ctx)
-	if reloadErr != nil {
-		return reloadErr
-	}
-	if now, ok := h.queues[q.name]; !ok || now.uid != q.uid {
-		return err
-	}
-	if err := s.b.registry.applyAll(ctx, lane, h); err != nil {
-		return err
-	}
-	return do()
+	return s.b.registry.inLane(ctx, &q.definition, lane, do)
 }
 
 func (s Queues) messages(ctx context.Context, q *queue, l taken) ([]millrace.Message, error) {

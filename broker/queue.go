@@ -2,9 +2,7 @@ package broker
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 
@@ -31,18 +29,16 @@ func (s Queues) Put(ctx context.Context, name string, spec millrace.QueueSpec) (
 	if spec.Redact == nil {
 		spec.Redact = []string{}
 	}
-	for range maxReroutes {
+	err = untilStill(func() error {
 		d, isNew, err := s.define(ctx, name, spec)
-		if millrace.CodeOf(err) == millrace.CodeChanged {
-			continue
-		}
 		if err != nil {
-			return q, false, err
+			return err
 		}
+		created = isNew
 		q, err = s.describe(ctx, d)
-		return q, isNew, err
-	}
-	return q, false, millrace.Errorf(millrace.CodeUnavailable, "the definition keeps changing; try again")
+		return err
+	})
+	return q, created, err
 }
 
 func queueFaults(name string, spec *millrace.QueueSpec) error {
@@ -75,18 +71,15 @@ func (s Queues) define(ctx context.Context, name string, spec millrace.QueueSpec
 	if err != nil {
 		return nil, false, err
 	}
-	q, err := s.write(ctx, &queue{name: name, uid: uid}, queueRecord{QueueSpec: spec, Version: 1})
+	fresh := &queue{definition: millrace.Definition{Kind: millrace.KindQueue, Name: name, UID: uid}}
+	q, err := s.write(ctx, fresh, queueRecord{QueueSpec: spec, Version: 1})
 	return q, true, err
 }
 
 // write replaces a queue's record in the registry and tells every lane.
 func (s Queues) write(ctx context.Context, old *queue, record queueRecord) (*queue, error) {
-	text, err := json.Marshal(record)
+	d, err := s.b.registry.write(ctx, old.definition, record)
 	if err != nil {
-		return nil, fmt.Errorf("write the definition of queue %s: %w", old.name, err)
-	}
-	d := millrace.Definition{Kind: millrace.KindQueue, Name: old.name, UID: old.uid, Spec: text}
-	if d, err = s.b.engine.Define(ctx, d, old.definition.Version); err != nil {
 		return nil, err
 	}
 	q, err := newQueue(d)
@@ -98,12 +91,7 @@ func (s Queues) write(ctx context.Context, old *queue, record queueRecord) (*que
 
 // tell tells every lane of a queue, and this node.
 func (s Queues) tell(ctx context.Context, q *queue) error {
-	a := millrace.Apply{Version: q.definition.Version, Queues: []millrace.QueueSettings{q.settings()}}
-	if err := s.b.registry.applyEverywhere(ctx, a); err != nil {
-		return err
-	}
-	_, err := s.b.registry.reload(ctx)
-	return err
+	return s.b.registry.tell(ctx, millrace.Apply{Version: q.definition.Version, Queues: []millrace.QueueSettings{q.settings()}})
 }
 
 // Pause stops leasing; see millrace.QueueService.
@@ -117,7 +105,7 @@ func (s Queues) setPaused(ctx context.Context, name string, paused bool) error {
 		return err
 	}
 	defer s.b.gate.leave()
-	for range maxReroutes {
+	return untilStill(func() error {
 		if _, err := s.b.registry.reload(ctx); err != nil {
 			return err
 		}
@@ -129,11 +117,8 @@ func (s Queues) setPaused(ctx context.Context, name string, paused bool) error {
 			return s.tell(ctx, q)
 		}
 		_, err = s.write(ctx, q, queueRecord{QueueSpec: q.spec, Version: q.version, Paused: paused})
-		if millrace.CodeOf(err) != millrace.CodeChanged {
-			return err
-		}
-	}
-	return millrace.Errorf(millrace.CodeUnavailable, "the definition keeps changing; try again")
+		return err
+	})
 }
 
 func immutable(old, spec *millrace.QueueSpec) error {
@@ -158,27 +143,7 @@ func (s Queues) Get(ctx context.Context, name string) (millrace.Queue, error) {
 
 // List returns queues by name; see millrace.QueueService.
 func (s Queues) List(ctx context.Context, page millrace.Page) ([]millrace.Queue, string, error) {
-	if err := s.b.gate.enter(); err != nil {
-		return nil, "", err
-	}
-	defer s.b.gate.leave()
-	h, err := s.b.registry.reload(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	names, next, err := pageOf(slices.Sorted(maps.Keys(h.queues)), page)
-	if err != nil {
-		return nil, "", err
-	}
-	queues := make([]millrace.Queue, 0, len(names))
-	for _, name := range names {
-		q, err := s.describe(ctx, h.queues[name])
-		if err != nil {
-			return nil, "", err
-		}
-		queues = append(queues, q)
-	}
-	return queues, next, nil
+	return listed(ctx, s.b, page, func(h *house) map[string]*queue { return h.queues }, s.describe)
 }
 
 // describe gathers what a queue holds in all lanes.
@@ -213,25 +178,6 @@ func (s Queues) Delete(ctx context.Context, name string, ifEmpty bool) error {
 	}
 	s.b.logDropped(ctx, q, "", "queue_deleted", held)
 	return nil
-}
-
-// remove deletes a sink's definition and tells every lane; what it held is swept.
-func (b *Broker) remove(ctx context.Context, d millrace.Definition) error {
-	was := d.Version
-	d.Deleted = true
-	d, err := b.engine.Define(ctx, d, was)
-	if err != nil {
-		if millrace.CodeOf(err) == millrace.CodeChanged {
-			return millrace.Errorf(millrace.CodeUnavailable, "the definition has just changed; try again")
-		}
-		return err
-	}
-	if err := b.registry.applyEverywhere(ctx, millrace.Apply{Version: d.Version, Removed: []string{d.UID}}); err != nil {
-		return err
-	}
-	b.sweeper.nudge()
-	_, err = b.registry.reload(ctx)
-	return err
 }
 
 // heldBefore is how many messages a queue holds that is to be deleted, if that

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/url"
 	"reflect"
 	"slices"
@@ -148,23 +147,17 @@ func (s Subscriptions) Put(ctx context.Context, name string, spec millrace.Subsc
 	if err := s.faults(name, &spec); err != nil {
 		return out, false, err
 	}
-	for range maxReroutes {
+	err = untilStill(func() error {
 		sub, made, err := s.define(ctx, name, spec)
-		if millrace.CodeOf(err) == millrace.CodeChanged {
-			continue
-		}
 		if err != nil {
-			return out, false, err
+			return err
 		}
+		created = sub.isNew
 		out, err = s.describe(ctx, sub)
 		out.MadeSecret = made
-		return out, sub.isNew, err
-	}
-	return out, false, keepsChanging()
-}
-
-func keepsChanging() error {
-	return millrace.Errorf(millrace.CodeUnavailable, "the definition keeps changing; try again")
+		return err
+	})
+	return out, created, err
 }
 
 // faults finds what is wrong with a definition, its address and its secret among it.
@@ -206,7 +199,8 @@ func (s Subscriptions) define(ctx context.Context, name string, spec millrace.Su
 	if err != nil {
 		return nil, "", err
 	}
-	sub, err = s.write(ctx, &subscription{name: name, uid: uid}, subscriptionRecord{SubscriptionSpec: spec, Version: 1, State: millrace.StateActive})
+	fresh := &subscription{definition: millrace.Definition{Kind: millrace.KindSubscription, Name: name, UID: uid}}
+	sub, err = s.write(ctx, fresh, subscriptionRecord{SubscriptionSpec: spec, Version: 1, State: millrace.StateActive})
 	if err != nil {
 		return nil, "", err
 	}
@@ -250,12 +244,8 @@ func normal(spec millrace.SubscriptionSpec, now time.Time) millrace.Subscription
 
 // write replaces a subscription's record in the registry and tells every lane.
 func (s Subscriptions) write(ctx context.Context, old *subscription, record subscriptionRecord) (*subscription, error) {
-	text, err := json.Marshal(record)
+	d, err := s.b.registry.write(ctx, old.definition, record)
 	if err != nil {
-		return nil, fmt.Errorf("write the definition of subscription %s: %w", old.name, err)
-	}
-	d := millrace.Definition{Kind: millrace.KindSubscription, Name: old.name, UID: old.uid, Spec: text}
-	if d, err = s.b.engine.Define(ctx, d, old.definition.Version); err != nil {
 		return nil, err
 	}
 	sub, err := newSubscription(d)
@@ -267,17 +257,12 @@ func (s Subscriptions) write(ctx context.Context, old *subscription, record subs
 
 // tell tells every lane of a subscription, and this node.
 func (s Subscriptions) tell(ctx context.Context, sub *subscription) error {
-	a := millrace.Apply{Version: sub.definition.Version, Subscriptions: []millrace.SubscriptionSettings{sub.settings()}}
-	if err := s.b.registry.applyEverywhere(ctx, a); err != nil {
-		return err
-	}
-	_, err := s.b.registry.reload(ctx)
-	return err
+	return s.b.registry.tell(ctx, millrace.Apply{Version: sub.definition.Version, Subscriptions: []millrace.SubscriptionSettings{sub.settings()}})
 }
 
 // change writes a changed record over a subscription's; a change that changes nothing is told again.
 func (s Subscriptions) change(ctx context.Context, name string, change func(*subscriptionRecord)) error {
-	for range maxReroutes {
+	return untilStill(func() error {
 		if _, err := s.b.registry.reload(ctx); err != nil {
 			return err
 		}
@@ -291,11 +276,8 @@ func (s Subscriptions) change(ctx context.Context, name string, change func(*sub
 			return s.tell(ctx, sub)
 		}
 		_, err = s.write(ctx, sub, record)
-		if millrace.CodeOf(err) != millrace.CodeChanged {
-			return err
-		}
-	}
-	return keepsChanging()
+		return err
+	})
 }
 
 // Pause stops the sending; see millrace.SubscriptionService. What is disabled stays so.
@@ -366,27 +348,7 @@ func (s Subscriptions) Get(ctx context.Context, name string) (millrace.Subscript
 
 // List returns subscriptions by name; see millrace.SubscriptionService.
 func (s Subscriptions) List(ctx context.Context, page millrace.Page) ([]millrace.Subscription, string, error) {
-	if err := s.b.gate.enter(); err != nil {
-		return nil, "", err
-	}
-	defer s.b.gate.leave()
-	h, err := s.b.registry.reload(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	names, next, err := pageOf(slices.Sorted(maps.Keys(h.subs)), page)
-	if err != nil {
-		return nil, "", err
-	}
-	list := make([]millrace.Subscription, 0, len(names))
-	for _, name := range names {
-		sub, err := s.describe(ctx, h.subs[name])
-		if err != nil {
-			return nil, "", err
-		}
-		list = append(list, sub)
-	}
-	return list, next, nil
+	return listed(ctx, s.b, page, func(h *house) map[string]*subscription { return h.subs }, s.describe)
 }
 
 // describe gathers what a subscription holds in all lanes.

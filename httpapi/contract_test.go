@@ -14,6 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/millrace-dev/millrace/api"
+	"github.com/millrace-dev/millrace/internal/schematest"
 )
 
 // contract is the API's own description, against which every answer of every
@@ -33,28 +34,10 @@ func readContract(text []byte) (*contract, error) {
 	if err != nil {
 		return nil, err
 	}
-	closeObjects(doc)
+	schematest.CloseObjects(doc)
 	k := &contract{doc: doc.(map[string]any), compiler: jsonschema.NewCompiler(), schemas: map[string]*jsonschema.Schema{}}
 	k.compiler.AssertFormat()
 	return k, k.compiler.AddResource("contract.json", doc)
-}
-
-// closeObjects makes every object of a description refuse members it does not name.
-func closeObjects(v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		for _, member := range v {
-			closeObjects(member)
-		}
-		_, named := v["properties"]
-		if _, said := v["additionalProperties"]; v["type"] == "object" && named && !said {
-			v["additionalProperties"] = false
-		}
-	case []any:
-		for _, element := range v {
-			closeObjects(element)
-		}
-	}
 }
 
 // at is what stands in the description below some names, references followed,

@@ -181,21 +181,7 @@ func sweepOfBatchesIsBounded(t *testing.T, c Config) {
 	}
 	r.took(0, 1)
 	r.remove(uid)
-	for sweeps := 1; ; sweeps++ {
-		n, err := r.Sweep(r.ctx(), 0, 10)
-		r.ok(err)
-		if n > 10 {
-			t.Fatalf("a sweep of 10 freed %d", n)
-		}
-		r.clean()
-		if n < 10 {
-			if sweeps < 4 {
-				t.Errorf("40 events were swept in %d steps of 10", sweeps)
-			}
-			break
-		}
-	}
-	r.same("dropped", r.laneStats(0).Dropped, int64(40))
+	r.sweepsForty()
 }
 
 func delayedIsAppended(t *testing.T, c Config) {

@@ -1,7 +1,6 @@
 package acceptance
 
 import (
-	"bufio"
 	"net/http"
 	"os"
 	"os/exec"
@@ -47,31 +46,7 @@ func startProcess(t *testing.T, name, command string, env ...string) (server str
 	t.Helper()
 	cmd := exec.Command("bash", "-c", "exec "+command)
 	cmd.Env = append(append(cleanEnvironment(), strings.ToUpper(name)+"_LISTEN=127.0.0.1:0"), env...)
-	cmd.Stderr = t.Output()
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(stdout)
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		for lines.Scan() { // to the end, so that it can write
-		}
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("%s ended with %v", name, err)
-		}
-	})
-	address := regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`)
-	for lines.Scan() {
-		if server = address.FindString(lines.Text()); server != "" {
-			return server
-		}
-	}
-	t.Fatalf("%s ended without saying its address", name)
-	return ""
+	return started(t, cmd, func() { _ = cmd.Process.Signal(syscall.SIGTERM) }, func(err error) bool { return err == nil })
 }
 
 func TestTheThreeRolesOfTheProcfileWorkTogetherOnOneRedis(t *testing.T) {

@@ -106,6 +106,20 @@ func startByMake(t *testing.T) (server string) {
 	cmd.Dir = ".."
 	cmd.Env = append(cleanEnvironment(), "MILLRACE_LISTEN=127.0.0.1:0", "MILLRACE_STORE=embedded:"+filepath.Join(t.TempDir(), "data"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return started(t, cmd, func() {
+		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM); err != nil {
+			t.Errorf("stop the server: %v", err)
+		}
+	}, func(err error) bool {
+		var exit *exec.ExitError // make reports the signal as a failure
+		return err == nil || errors.As(err, &exit)
+	})
+}
+
+// started starts a server's process and returns its address once it says it. When the
+// test ends it is stopped, and must then end in a way that is fine.
+func started(t *testing.T, cmd *exec.Cmd, stop func(), fine func(error) bool) (server string) {
+	t.Helper()
 	cmd.Stderr = t.Output()
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -116,15 +130,12 @@ func startByMake(t *testing.T) (server string) {
 	}
 	lines := bufio.NewScanner(stdout)
 	t.Cleanup(func() {
-		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM); err != nil {
-			t.Errorf("stop the server: %v", err)
-		}
-		for lines.Scan() {
+		stop()
+		for lines.Scan() { // to the end, so that it can write
 			t.Log(lines.Text())
 		}
-		var exit *exec.ExitError // make reports the signal as a failure
-		if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
-			t.Errorf("wait for the server: %v", err)
+		if err := cmd.Wait(); !fine(err) {
+			t.Errorf("%s ended with %v", cmd, err)
 		}
 	})
 	address := regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`)
@@ -134,7 +145,7 @@ func startByMake(t *testing.T) (server string) {
 			return server
 		}
 	}
-	t.Fatal("make run ended without saying its address")
+	t.Fatalf("%s ended without saying its address", cmd)
 	return ""
 }
 

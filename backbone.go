@@ -31,6 +31,10 @@ type Backbone interface {
 	// Subscriptions is what is done with subscriptions.
 	Subscriptions() SubscriptionService
 
+	// Operations is what is done with operations, Triggers with the secret URLs that begin them.
+	Operations() OperationService
+	Triggers() TriggerService
+
 	// Topics is what is done with topics.
 	Topics() TopicService
 
@@ -213,6 +217,7 @@ type Settlement struct {
 	Receipt string
 	Delay   *time.Duration // with Retry; nil for the queue's backoff
 	Error   string         // with Retry and Bury; cut at MaxErrorLen bytes
+	Output  []byte         // with Ack, in a tracked queue: JSON, at most MaxOutput bytes; elsewhere it is not kept
 }
 
 // SettleResult says what became of a settlement's receipts.
@@ -221,6 +226,7 @@ type SettleResult struct {
 	Lost        []string  // never given, of another queue, spent or expired: they changed nothing
 	Dead        int       // whose attempts were spent
 	LeasedUntil time.Time // with Extend
+	Cancelled   []string  // with Extend: those whose operation is to be cancelled
 }
 
 // TopicService is what a program does with topics.
@@ -252,6 +258,12 @@ type Stats struct {
 	Queues  QueueCounts
 
 	Subscriptions SubscriptionCounts
+	Operations    OperationTotals
+}
+
+// OperationTotals says how many operations have not finished.
+type OperationTotals struct {
+	Queued, Running int64
 }
 
 // SubscriptionCounts says what all subscriptions hold.

@@ -199,7 +199,7 @@ type SubscriptionStats struct {
 // parked does not count. When the park ends it is probing: one batch at a time. A success ends
 // it all: failures, round, park, probing. While a Schedule has no waits, no failure counts and nothing parks.
 //
-// Entries of the due index that are of one time go by kind (B, D, E, K, L, T, X, Y), then by uid, then by name.
+// Entries of the due index that are of one time go by kind (B, D, E, K, L, O, T, X, Y), then by uid, then by name.
 type Batches interface {
 	// Take gives ready batches to a node, by the ring, until now+For.
 	Take(ctx context.Context, lane int, t Take) (Taken, error)

@@ -13,6 +13,7 @@ const (
 	KindQueue        Kind = "queue"
 	KindSubscription Kind = "subscription"
 	KindTopic        Kind = "topic"
+	KindTrigger      Kind = "trigger"
 )
 
 // Definition is one entry of the registry: what a name of a kind means now.
@@ -57,6 +58,10 @@ type QueueSettings struct {
 	MaxLength     int           // most messages waiting per tenant; 0 for no limit
 	DropOldest    bool          // past MaxLength the tenant's oldest waiting message goes; otherwise the commit is refused
 	DeadRetention time.Duration // after which a dead letter goes; 0 for never
+
+	Tracked        bool          // every message has an operation; cannot change
+	Retention      time.Duration // after which an operation is forgotten that ended in success or was cancelled
+	ErrorRetention time.Duration // after which one is that ended in an error
 }
 
 // Apply tells one lane of a version of the registry.
@@ -64,7 +69,7 @@ type Apply struct {
 	Version       uint64
 	Queues        []QueueSettings        // to create or change
 	Subscriptions []SubscriptionSettings // likewise
-	Removed       []string               // uids whose data is to be swept away
+	Removed       []string               // uids whose data is to be swept away; of a trigger too
 }
 
 // Registry is the part of an engine that holds definitions. It lies in one

@@ -16,6 +16,8 @@ type Document struct {
 	// Subscriptions are by name, nil if there are none. A store shows them without what is
 	// secret; one that is applied without its secret or uuid keeps what it has.
 	Subscriptions map[string]SubscriptionSpec
+
+	Triggers map[string]TriggerSpec // by name, nil if there are none; their secrets are never in it
 }
 
 // ApplyOptions says how a document is applied.

@@ -29,6 +29,8 @@ type Engine interface {
 	Publisher
 	Queues
 	Batches
+	Operations
+	Triggers
 	Topics
 	Nodes
 	Lives
@@ -58,6 +60,7 @@ type Store interface {
 	// token and a deadline) by token, and their messages in the order in which
 	// they joined the group. What is left of a group stays due. What is due of
 	// subscriptions is said with Batches; each batch, and each end of a park, is one of max.
+	// So is each operation that is forgotten.
 	Step(ctx context.Context, lane int, now time.Time, max int) (Stepped, error)
 
 	// Sweep frees up to max entries (messages, events of batches) of what removed
@@ -134,6 +137,7 @@ type Stepped struct {
 	Forgotten int // dead letters and dead batches whose retention was over
 	Promoted  int // batches whose time had come
 	Scrubbed  int // batches that were pending too long, and so failed
+	Ended     int // operations whose retention was over
 	// Events are delayed events that are due, to be routed and published From
 	// their names. They stay held and are handed out again after 10 s.
 	Events []HeldEvent
@@ -170,11 +174,12 @@ type HintKind byte
 
 // The kinds of hints.
 const (
-	HintAll      HintKind = iota // anything may have happened: look everywhere
-	HintQueue                    // a queue that was wanted has messages in a lane
-	HintDue                      // a lane's next due entry is now In away
-	HintRegistry                 // the registry has changed
-	HintBatch                    // a lane that was wanted has batches to send
+	HintAll       HintKind = iota // anything may have happened: look everywhere
+	HintQueue                     // a queue that was wanted has messages in a lane
+	HintDue                       // a lane's next due entry is now In away
+	HintRegistry                  // the registry has changed
+	HintBatch                     // a lane that was wanted has batches to send
+	HintOperation                 // an operation that is watched has changed
 )
 
 // Hint says that something may be worth a look.
@@ -183,4 +188,6 @@ type Hint struct {
 	Lane  int
 	Queue string        // uid, of a HintQueue
 	In    time.Duration // of a HintDue
+
+	Operation uint64 // number, of a HintOperation
 }

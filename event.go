@@ -35,6 +35,7 @@ type Event struct {
 	RecordedAt time.Time
 	Seq        uint64
 	Prev       uint64 // the Seq of the key's event before; 0 for the first
+	Unchained  bool   // though it may have a key it stands in no key's chain and has no Prev: it is an operation's
 }
 
 // Address is the text that patterns match: tenant:topic:type.

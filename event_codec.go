@@ -7,15 +7,22 @@ import (
 	"time"
 )
 
-// eventFormat is the first byte of an encoded event.
-const eventFormat = 1
+// The first byte of an encoded event.
+const (
+	eventFormat     = 1
+	unchainedFormat = 2 // the same, of an event that is in no key's chain
+)
 
 // AppendEvent appends the stored form of an event, without what the store
 // stamps: a format byte; the time in milliseconds; id, topic, type, tenant, key
 // and content type, each with its length; the attributes by name; the data to
 // the end. A content type of JSON is stored empty.
 func AppendEvent(b []byte, e *Event) []byte {
-	b = append(b, eventFormat)
+	format := byte(eventFormat)
+	if e.Unchained {
+		format = unchainedFormat
+	}
+	b = append(b, format)
 	b = binary.AppendVarint(b, e.Time.UnixMilli())
 	contentType := e.ContentType
 	if contentType == JSONContentType {
@@ -41,10 +48,11 @@ func AppendEvent(b []byte, e *Event) []byte {
 // DecodeEvent reads what AppendEvent wrote. The event's data is a part of b.
 func DecodeEvent(b []byte) (Event, error) {
 	r := eventReader{rest: b}
-	if r.byte() != eventFormat {
+	format := r.byte()
+	if format != eventFormat && format != unchainedFormat {
 		return Event{}, fmt.Errorf("decode event: unknown format")
 	}
-	var e Event
+	e := Event{Unchained: format == unchainedFormat}
 	e.Time = time.UnixMilli(r.varint()).UTC()
 	for _, s := range [...]*string{&e.ID, &e.Topic, &e.Type, &e.Tenant, &e.Key, &e.ContentType} {
 		*s = r.string()

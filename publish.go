@@ -35,6 +35,8 @@ type CommitEvent struct {
 	Queues     []string // uids of the queues that take it
 	Batches    []string // uids of the subscriptions that take it, each once
 
+	Operations []Opening // one for each of Queues that is tracked, in their order
+
 	ID    string        // with Delay: under which the held event can be found
 	Delay time.Duration // above 0: the event is held whole until then, and goes to no sink yet
 	From  uint64        // the name of the held event that this is; its digest is not checked again
@@ -127,4 +129,6 @@ type InjectEvent struct {
 	Seq, Prev   uint64
 	RecordedAt  time.Time
 	Body        []byte // from AppendEvent
+
+	Opening *Opening // for a tracked queue
 }

@@ -12,6 +12,7 @@ type Message struct {
 	Receipt     string
 	Attempt     int // from 1
 	LeasedUntil time.Time
+	Operation   string // id; empty if the queue is not tracked
 	Event       Event
 }
 
@@ -28,6 +29,8 @@ type QueueStats struct {
 	Dropped int64     // by a limit or a removal
 	Acked   int64     // settled by an ack
 	Spent   int64     // that went to the dead letters
+
+	Cancelled int64 // of what waits or is delayed: those whose operation was cancelled
 }
 
 // Plus is what two lanes know of a queue together.
@@ -40,6 +43,7 @@ func (s QueueStats) Plus(o QueueStats) QueueStats {
 	s.Dropped += o.Dropped
 	s.Acked += o.Acked
 	s.Spent += o.Spent
+	s.Cancelled += o.Cancelled
 	return s
 }
 
@@ -68,6 +72,8 @@ type LeasedMessage struct {
 	Tenant     string
 	Attempt    int
 	Body       []byte // must not be changed
+
+	Operation OperationID // zero if the queue is not tracked
 }
 
 // Leased is the outcome of a lease.
@@ -102,6 +108,8 @@ type SettleItem struct {
 	Token Token
 	Delay time.Duration // with Retry
 	Error string        // with Retry and Bury: why, at most MaxErrorLen bytes
+
+	Output []byte // with Ack, in a tracked queue: JSON, at most MaxOutput bytes
 }
 
 // MaxErrorLen is how much of a failure's text is kept.
@@ -124,9 +132,10 @@ type Extend struct {
 
 // Extended is the outcome of an extension.
 type Extended struct {
-	Lost  []int
-	Until time.Time
-	Due   time.Duration
+	Lost      []int
+	Cancelled []int // indexes of the others whose operation is to be cancelled
+	Until     time.Time
+	Due       time.Duration
 }
 
 // Queues is the part of an engine that holds queues. A queue exists in every
@@ -238,6 +247,9 @@ type DeadOf struct {
 	All    bool
 	Tenant string // with All
 	Max    int    // with All, at most 1,000
+
+	// Openings are of Redrive in a tracked queue, one for each of Names; All is not for those (CodeInvalid).
+	Openings []Opening
 }
 
 // Purge names what is to be removed.
@@ -280,6 +292,7 @@ const (
 	ReasonLeaseEnded = "lease_ended"
 	ReasonRetention  = "dead_retention"
 	ReasonMaxLength  = "max_length"
+	ReasonCancelled  = "cancelled" // its operation was
 )
 
 // TenantSettings are what a tenant has instead of the queue's own.

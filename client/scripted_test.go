@@ -211,3 +211,6 @@ func (s scriptedQueues) Inject(_ context.Context, name string, events ...millrac
 	}
 	return len(events), s.note("inject %q %d %+v", name, len(events), events[0])
 }
+
+func (s *scripted) Operations() millrace.OperationService { return nil } // to come
+func (s *scripted) Triggers() millrace.TriggerService     { return nil } // to come

@@ -11,6 +11,9 @@ import (
 // maps, every question answered by looking at everything. It is a
 // millrace.Engine, and what it answers is right by being obvious.
 type Model struct {
+	millrace.Operations // to come
+	millrace.Triggers   // to come
+
 	mu       sync.Mutex
 	identity millrace.Identity
 	clock    func() time.Time

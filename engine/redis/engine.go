@@ -329,12 +329,28 @@ func (e *Engine) masters(ctx context.Context) map[string]rueidis.Client {
 	}
 	ctx, cancel := context.WithTimeout(ctx, roleWithin)
 	defer cancel()
+	masters := map[string]rueidis.Client{}
+	var mu sync.Mutex
+	var asked sync.WaitGroup
 	for addr, node := range nodes {
-		role, err := node.Do(ctx, node.B().Role().Build()).ToArray()
-		_, refused := rueidis.IsRedisErr(err)
-		if err != nil && !refused || err == nil && len(role) > 0 && textOf(role[0]) != "master" {
-			delete(nodes, addr)
-		}
+		asked.Go(func() {
+			if isMaster(ctx, node) {
+				mu.Lock()
+				defer mu.Unlock()
+				masters[addr] = node
+			}
+		})
 	}
-	return nodes
+	asked.Wait()
+	return masters
+}
+
+// isMaster asks a server what it is; one that may not be asked counts as a master.
+func isMaster(ctx context.Context, node rueidis.Client) bool {
+	role, err := node.Do(ctx, node.B().Role().Build()).ToArray()
+	if err != nil {
+		_, refused := rueidis.IsRedisErr(err)
+		return refused
+	}
+	return len(role) == 0 || textOf(role[0]) == "master"
 }

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	deliverSlots = 64               // batches that a node sends at a time
+	deliverSlots = 128              // batches that a node sends at a time: twice what one subscription may have on its way
 	takeAtOnce   = 16               // batches of one take
 	takeBytes    = 8 << 20          // of their events
 	pendingExtra = 15 * time.Second // by which a batch is pending longer than its request may take

@@ -238,7 +238,7 @@ func (r *registry) applyAll(ctx context.Context, lane int, h *house) error {
 		a.Queues = append(a.Queues, h.queues[name].settings())
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.subs)) {
-		a.Subscriptions = append(a.Subscriptions, h.subs[name].settings())
+		a.Subscriptions = append(a.Subscriptions, h.subs[name].settings(r.lanes))
 	}
 	gone, err := r.engine.Apply(ctx, lane, a)
 	if err != nil || len(gone) == 0 {

@@ -64,15 +64,22 @@ func (s *subscription) record() subscriptionRecord {
 	return subscriptionRecord{SubscriptionSpec: s.spec, Version: s.version, State: s.state, Reason: s.reason}
 }
 
-// settings is what the lanes must know of the subscription.
-func (s *subscription) settings() millrace.SubscriptionSettings {
+// settings is what each of the lanes must know of the subscription.
+func (s *subscription) settings(lanes int) millrace.SubscriptionSettings {
 	return millrace.SubscriptionSettings{
 		UID: s.uid, Version: s.definition.Version,
 		Timeout: s.spec.Timeout, MaxEvents: s.spec.MaxEvents, MaxBytes: s.spec.MaxBytes,
-		Ordered: s.spec.Ordered, Concurrency: s.spec.Concurrency, Schedule: s.spec.RetrySchedule, Retention: s.spec.DeadRetention,
+		Ordered: s.spec.Ordered, Concurrency: perLane(s.spec.Concurrency, lanes), Schedule: s.spec.RetrySchedule, Retention: s.spec.DeadRetention,
 		Format: string(s.spec.Format),
 		Paused: s.state == millrace.StatePaused, Disabled: s.state == millrace.StateDisabled,
 	}
+}
+
+// perLane is how many batches of a subscription may be on their way in each lane: what its
+// definition says, unless that would be more than millrace.MaxConcurrency in all lanes together. So one
+// receiver, however slow, never has more than half the slots of any node.
+func perLane(concurrency, lanes int) int {
+	return min(concurrency, max(1, millrace.MaxConcurrency/lanes))
 }
 
 // takes reports whether an event of an address goes to the subscription.
@@ -257,7 +264,7 @@ func (s Subscriptions) write(ctx context.Context, old *subscription, record subs
 
 // tell tells every lane of a subscription, and this node.
 func (s Subscriptions) tell(ctx context.Context, sub *subscription) error {
-	return s.b.registry.tell(ctx, millrace.Apply{Version: sub.definition.Version, Subscriptions: []millrace.SubscriptionSettings{sub.settings()}})
+	return s.b.registry.tell(ctx, millrace.Apply{Version: sub.definition.Version, Subscriptions: []millrace.SubscriptionSettings{sub.settings(s.b.identity.Lanes)}})
 }
 
 // change writes a changed record over a subscription's; a change that changes nothing is told again.

@@ -170,23 +170,33 @@ func (d *deliverer) pending() time.Duration {
 	return longest + pendingExtra
 }
 
-// subscription finds a subscription by its uid, nil if it was removed. Another node may have
-// defined it a moment ago: one that this node has not heard of is looked for in the store.
-func (d *deliverer) subscription(ctx context.Context, uid string) *subscription {
+// subscription finds the subscription of a batch. Another node may have defined it a moment
+// ago: one that this node has not heard of is looked for in the store. If it was
+// removed it is nil, and the lane, which has not heard of that, is told.
+func (d *deliverer) subscription(ctx context.Context, lane int, uid string) (*subscription, error) {
 	if sub := d.b.registry.now().subOf[uid]; sub != nil {
-		return sub
+		return sub, nil
 	}
 	h, err := d.b.registry.reload(ctx)
 	if err != nil {
-		d.log.Warn("look for a subscription; its batch counts as failed when its time is over", "uid", uid, "error", err)
-		return nil
+		return nil, fmt.Errorf("look for a subscription: %w", err)
 	}
-	return h.subOf[uid]
+	if sub := h.subOf[uid]; sub != nil {
+		return sub, nil
+	}
+	if err := d.b.registry.applyAll(ctx, lane, h); err != nil {
+		return nil, fmt.Errorf("tell the lane of a removal: %w", err)
+	}
+	return nil, nil
 }
 
 // deliver posts one batch and tells the store.
 func (d *deliverer) deliver(ctx context.Context, lane int, batch *millrace.TakenBatch, token millrace.Token) {
-	sub := d.subscription(ctx, batch.Subscription)
+	sub, err := d.subscription(ctx, lane, batch.Subscription)
+	if err != nil {
+		d.log.Warn("a batch is not sent; it counts as failed when its time is over", "uid", batch.Subscription, "lane", lane, "error", err)
+		return
+	}
 	if sub == nil {
 		return // it was removed, and its batches with it
 	}

@@ -127,7 +127,7 @@ func (e *laggard) steps(t *testing.T, b *Broker, drop *autodrop, now time.Time, 
 	return held(t, b).Dropped
 }
 
-func TestAutodropDoesNotDropTheSameShareAgainForASizeThatLagsBehind(t *testing.T) {
+func TestAutodropDoesNotDropEverythingForASizeThatLagsBehind(t *testing.T) {
 	e := &laggard{Engine: enginetest.NewModel(1, time.Now), size: 1000}
 	b := fill(t, e, 100, Options{})
 	drop, now := newAutodrop(b, Options{MaxBytes: 1000}), time.Now()

@@ -277,6 +277,9 @@ func reasonOf(o *webhook.Outcome) string {
 // conclude disables a subscription whose receiver wants no more, or has failed for too long.
 func (d *deliverer) conclude(ctx context.Context, sub *subscription, o *webhook.Outcome, settled millrace.SettledBatch) {
 	since := settled.FailingSince
+	if !since.IsZero() && since.Before(sub.freshAt) {
+		since = sub.freshAt
+	}
 	switch {
 	case o.OK():
 	case o.Gone:
@@ -286,12 +289,15 @@ func (d *deliverer) conclude(ctx context.Context, sub *subscription, o *webhook.
 	}
 }
 
-// disable stops a subscription for good, until somebody resumes it, and says so in an event.
+// disable stops a subscription for good, until somebody resumes it, and says so in an event. One
+// that has another callback by now, or another under its name, is left alone: it was not asked.
 func (d *deliverer) disable(ctx context.Context, sub *subscription, reason string) {
 	changed := false
-	err := Subscriptions{d.b}.change(ctx, sub.name, func(r *subscriptionRecord) {
-		changed = r.State != millrace.StateDisabled
-		r.State, r.Reason = millrace.StateDisabled, reason
+	err := Subscriptions{d.b}.change(ctx, sub.name, func(now *subscription, r *subscriptionRecord) {
+		changed = now.uid == sub.uid && r.Callback == sub.spec.Callback && r.State != millrace.StateDisabled
+		if changed {
+			r.State, r.Reason = millrace.StateDisabled, reason
+		}
 	})
 	if err != nil {
 		d.log.Warn("disable a subscription", "subscription", sub.name, "error", err)

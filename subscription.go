@@ -28,10 +28,10 @@ type SubscriptionSpec struct {
 	MaxEvents      int             `json:"max_events"` // of a batch
 	MaxBytes       int             `json:"max_bytes"`  // of a batch's events, as stored
 	Format         BodyFormat      `json:"format"`
-	Ordered        bool            `json:"ordered"` // one batch at a time, none overtakes; cannot change
-	UUID           string          `json:"uuid"`    // user name of Basic auth, if any
-	Secrets        []Secret        `json:"secrets"` // the newest first; a put's first is the one given, if any
-	Concurrency    int             `json:"concurrency"`
+	Ordered        bool            `json:"ordered"`     // one batch at a time, none overtakes; cannot change
+	UUID           string          `json:"uuid"`        // user name of Basic auth, if any
+	Secrets        []Secret        `json:"secrets"`     // the newest first; a put's first is the one given, if any
+	Concurrency    int             `json:"concurrency"` // batches on their way in each lane; never more than MaxConcurrency in all together
 	RequestTimeout time.Duration   `json:"request_timeout"`
 	RetrySchedule  []time.Duration `json:"retry_schedule"`
 	DeadRetention  time.Duration   `json:"dead_retention"`

@@ -152,6 +152,9 @@ func (b *Broker) start(ctx context.Context) error {
 		return fmt.Errorf("join the store: %w", err)
 	}
 	b.reaper.setMembers(members)
+	if b.has(RoleMonitor) {
+		b.registry.removed = b.sweeper.removed // of what was removed before, the lanes have just been told
+	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	b.stopAgents = cancel
 	b.unwatch = b.engine.Watch(b.heed)
@@ -195,6 +198,7 @@ func (b *Broker) heed(h millrace.Hint) {
 		b.reaper.noteAll()
 		b.deliverer.wakeAll()
 		b.registry.nudge()
+		b.sweeper.nudge()
 	}
 }
 

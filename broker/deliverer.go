@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	deliverSlots = 64               // batches that a node sends at a time
+	deliverSlots = 128              // batches that a node sends at a time: twice what one subscription may have on its way
 	takeAtOnce   = 16               // batches of one take
 	takeBytes    = 8 << 20          // of their events
 	pendingExtra = 15 * time.Second // by which a batch is pending longer than its request may take
@@ -170,23 +170,33 @@ func (d *deliverer) pending() time.Duration {
 	return longest + pendingExtra
 }
 
-// subscription finds a subscription by its uid, nil if it was removed. Another node may have
-// defined it a moment ago: one that this node has not heard of is looked for in the store.
-func (d *deliverer) subscription(ctx context.Context, uid string) *subscription {
+// subscription finds the subscription of a batch. Another node may have defined it a moment
+// ago: one that this node has not heard of is looked for in the store. If it was
+// removed it is nil, and the lane, which has not heard of that, is told.
+func (d *deliverer) subscription(ctx context.Context, lane int, uid string) (*subscription, error) {
 	if sub := d.b.registry.now().subOf[uid]; sub != nil {
-		return sub
+		return sub, nil
 	}
 	h, err := d.b.registry.reload(ctx)
 	if err != nil {
-		d.log.Warn("look for a subscription; its batch counts as failed when its time is over", "uid", uid, "error", err)
-		return nil
+		return nil, fmt.Errorf("look for a subscription: %w", err)
 	}
-	return h.subOf[uid]
+	if sub := h.subOf[uid]; sub != nil {
+		return sub, nil
+	}
+	if err := d.b.registry.applyAll(ctx, lane, h); err != nil {
+		return nil, fmt.Errorf("tell the lane of a removal: %w", err)
+	}
+	return nil, nil
 }
 
 // deliver posts one batch and tells the store.
 func (d *deliverer) deliver(ctx context.Context, lane int, batch *millrace.TakenBatch, token millrace.Token) {
-	sub := d.subscription(ctx, batch.Subscription)
+	sub, err := d.subscription(ctx, lane, batch.Subscription)
+	if err != nil {
+		d.log.Warn("a batch is not sent; it counts as failed when its time is over", "uid", batch.Subscription, "lane", lane, "error", err)
+		return
+	}
 	if sub == nil {
 		return // it was removed, and its batches with it
 	}
@@ -267,6 +277,9 @@ func reasonOf(o *webhook.Outcome) string {
 // conclude disables a subscription whose receiver wants no more, or has failed for too long.
 func (d *deliverer) conclude(ctx context.Context, sub *subscription, o *webhook.Outcome, settled millrace.SettledBatch) {
 	since := settled.FailingSince
+	if !since.IsZero() && since.Before(sub.freshAt) {
+		since = sub.freshAt
+	}
 	switch {
 	case o.OK():
 	case o.Gone:
@@ -276,12 +289,15 @@ func (d *deliverer) conclude(ctx context.Context, sub *subscription, o *webhook.
 	}
 }
 
-// disable stops a subscription for good, until somebody resumes it, and says so in an event.
+// disable stops a subscription for good, until somebody resumes it, and says so in an event. One
+// that has another callback by now, or another under its name, is left alone: it was not asked.
 func (d *deliverer) disable(ctx context.Context, sub *subscription, reason string) {
 	changed := false
-	err := Subscriptions{d.b}.change(ctx, sub.name, func(r *subscriptionRecord) {
-		changed = r.State != millrace.StateDisabled
-		r.State, r.Reason = millrace.StateDisabled, reason
+	err := Subscriptions{d.b}.change(ctx, sub.name, func(now *subscription, r *subscriptionRecord) {
+		changed = now.uid == sub.uid && r.Callback == sub.spec.Callback && r.State != millrace.StateDisabled
+		if changed {
+			r.State, r.Reason = millrace.StateDisabled, reason
+		}
 	})
 	if err != nil {
 		d.log.Warn("disable a subscription", "subscription", sub.name, "error", err)

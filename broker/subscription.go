@@ -29,6 +29,7 @@ type subscription struct {
 	version    uint64 // how often it was defined
 	state      string // active, paused or disabled
 	reason     string // of the state
+	freshAt    time.Time
 	spec       millrace.SubscriptionSpec
 	match      *millrace.Match // nil if it names topics
 	isNew      bool            // this call created it
@@ -40,6 +41,9 @@ type subscriptionRecord struct {
 	Version uint64 `json:"version"`
 	State   string `json:"state"`
 	Reason  string `json:"reason,omitempty"`
+
+	// FreshAt is when it was last resumed or given another callback: failures before do not disable it.
+	FreshAt time.Time `json:"fresh_at,omitzero"`
 }
 
 func newSubscription(d millrace.Definition) (*subscription, error) {
@@ -48,7 +52,8 @@ func newSubscription(d millrace.Definition) (*subscription, error) {
 		return nil, fmt.Errorf("read the definition of subscription %s: %w", d.Name, err)
 	}
 	s := &subscription{
-		definition: d, name: d.Name, uid: d.UID, version: record.Version, state: record.State, reason: record.Reason, spec: record.SubscriptionSpec,
+		definition: d, name: d.Name, uid: d.UID, version: record.Version, state: record.State, reason: record.Reason, freshAt: record.FreshAt,
+		spec: record.SubscriptionSpec,
 	}
 	if s.spec.Match == "" {
 		return s, nil
@@ -61,18 +66,36 @@ func newSubscription(d millrace.Definition) (*subscription, error) {
 }
 
 func (s *subscription) record() subscriptionRecord {
-	return subscriptionRecord{SubscriptionSpec: s.spec, Version: s.version, State: s.state, Reason: s.reason}
+	return subscriptionRecord{SubscriptionSpec: s.spec, Version: s.version, State: s.state, Reason: s.reason, FreshAt: s.freshAt}
 }
 
-// settings is what the lanes must know of the subscription.
-func (s *subscription) settings() millrace.SubscriptionSettings {
+// redefined is the record with another definition.
+func (s *subscription) redefined(spec millrace.SubscriptionSpec, now time.Time) subscriptionRecord {
+	r := s.record()
+	if r.Callback != spec.Callback {
+		r.FreshAt = now.UTC()
+	}
+	r.SubscriptionSpec = spec
+	r.Version++
+	return r
+}
+
+// settings is what each of the lanes must know of the subscription.
+func (s *subscription) settings(lanes int) millrace.SubscriptionSettings {
 	return millrace.SubscriptionSettings{
 		UID: s.uid, Version: s.definition.Version,
 		Timeout: s.spec.Timeout, MaxEvents: s.spec.MaxEvents, MaxBytes: s.spec.MaxBytes,
-		Ordered: s.spec.Ordered, Concurrency: s.spec.Concurrency, Schedule: s.spec.RetrySchedule, Retention: s.spec.DeadRetention,
+		Ordered: s.spec.Ordered, Concurrency: perLane(s.spec.Concurrency, lanes), Schedule: s.spec.RetrySchedule, Retention: s.spec.DeadRetention,
 		Format: string(s.spec.Format),
 		Paused: s.state == millrace.StatePaused, Disabled: s.state == millrace.StateDisabled,
 	}
+}
+
+// perLane is how many batches of a subscription may be on their way in each lane: what its
+// definition says, unless that would be more than millrace.MaxConcurrency in all lanes together. So one
+// receiver, however slow, never has more than half the slots of any node.
+func perLane(concurrency, lanes int) int {
+	return min(concurrency, max(1, millrace.MaxConcurrency/lanes))
 }
 
 // takes reports whether an event of an address goes to the subscription.
@@ -218,9 +241,7 @@ func (s Subscriptions) redefine(ctx context.Context, old *subscription, spec mil
 	case reflect.DeepEqual(normal(old.spec, now), normal(spec, now)):
 		return old, s.tell(ctx, old)
 	}
-	record := old.record()
-	record.SubscriptionSpec, record.Version = spec, old.version+1
-	return s.write(ctx, old, record)
+	return s.write(ctx, old, old.redefined(spec, now))
 }
 
 // keeping is a new definition with what it leaves out and the old one keeps.
@@ -257,11 +278,11 @@ func (s Subscriptions) write(ctx context.Context, old *subscription, record subs
 
 // tell tells every lane of a subscription, and this node.
 func (s Subscriptions) tell(ctx context.Context, sub *subscription) error {
-	return s.b.registry.tell(ctx, millrace.Apply{Version: sub.definition.Version, Subscriptions: []millrace.SubscriptionSettings{sub.settings()}})
+	return s.b.registry.tell(ctx, millrace.Apply{Version: sub.definition.Version, Subscriptions: []millrace.SubscriptionSettings{sub.settings(s.b.identity.Lanes)}})
 }
 
 // change writes a changed record over a subscription's; a change that changes nothing is told again.
-func (s Subscriptions) change(ctx context.Context, name string, change func(*subscriptionRecord)) error {
+func (s Subscriptions) change(ctx context.Context, name string, change func(*subscription, *subscriptionRecord)) error {
 	return untilStill(func() error {
 		if _, err := s.b.registry.reload(ctx); err != nil {
 			return err
@@ -271,7 +292,7 @@ func (s Subscriptions) change(ctx context.Context, name string, change func(*sub
 			return err
 		}
 		record := sub.record()
-		change(&record)
+		change(sub, &record)
 		if reflect.DeepEqual(record, sub.record()) {
 			return s.tell(ctx, sub)
 		}
@@ -282,7 +303,7 @@ func (s Subscriptions) change(ctx context.Context, name string, change func(*sub
 
 // Pause stops the sending; see millrace.SubscriptionService. What is disabled stays so.
 func (s Subscriptions) Pause(ctx context.Context, name string) error {
-	return s.setState(ctx, name, func(r *subscriptionRecord) {
+	return s.setState(ctx, name, func(_ *subscription, r *subscriptionRecord) {
 		if r.State == millrace.StateActive {
 			r.State = millrace.StatePaused
 		}
@@ -291,10 +312,14 @@ func (s Subscriptions) Pause(ctx context.Context, name string) error {
 
 // Resume ends a pause and a disabling.
 func (s Subscriptions) Resume(ctx context.Context, name string) error {
-	return s.setState(ctx, name, func(r *subscriptionRecord) { r.State, r.Reason = millrace.StateActive, "" })
+	return s.setState(ctx, name, func(_ *subscription, r *subscriptionRecord) {
+		if r.State != millrace.StateActive {
+			r.State, r.Reason, r.FreshAt = millrace.StateActive, "", time.Now().UTC()
+		}
+	})
 }
 
-func (s Subscriptions) setState(ctx context.Context, name string, change func(*subscriptionRecord)) error {
+func (s Subscriptions) setState(ctx context.Context, name string, change func(*subscription, *subscriptionRecord)) error {
 	if err := s.b.gate.enter(); err != nil {
 		return err
 	}
@@ -319,7 +344,7 @@ func (s Subscriptions) Rotate(ctx context.Context, name, secret string, overlap 
 	}
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	until := now.Add(overlap)
-	err := s.change(ctx, name, func(r *subscriptionRecord) {
+	err := s.change(ctx, name, func(_ *subscription, r *subscriptionRecord) {
 		secrets := []millrace.Secret{{Text: secret}}
 		for _, old := range unexpired(r.Secrets, now) {
 			if old.Text == secret || overlap == 0 {

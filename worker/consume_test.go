@@ -390,3 +390,25 @@ func TestWhatWasFetchedAheadIsGivenBackWhenTheConsumerStops(t *testing.T) {
 	}
 	t.Error("something stayed leased")
 }
+
+func TestABadDelayOfOneMessageDoesNotSpoilTheOthers(t *testing.T) {
+	b := open(t)
+	publish(t, b, 3)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- worker.ConsumeBatches(ctx, b, "q", func(_ context.Context, batch []millrace.Message) error {
+			results := make(worker.Results, len(batch))
+			for i := range batch {
+				results[i] = worker.RetryAfter(time.Hour, errors.New("later"))
+			}
+			results[0] = worker.RetryAfter(100*millrace.MaxDelay, errors.New("much later"))
+			return results
+		}, worker.Options{BatchSize: 3, BatchWithin: time.Minute, Logger: quiet})
+	}()
+	eventually(t, b, millrace.QueueCounts{Delayed: 3})
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}

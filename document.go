@@ -60,6 +60,14 @@ func (d *Document) Faults(at string) []Fault {
 		spec := d.Subscriptions[name]
 		f.list = append(f.list, spec.Faults(f.below("subscriptions."+name))...)
 	}
+	for _, name := range slices.Sorted(maps.Keys(d.Triggers)) {
+		if m := NameFault(name); m != "" {
+			f.add("triggers", "a trigger's name "+m)
+			continue
+		}
+		spec := d.Triggers[name]
+		f.list = append(f.list, spec.Faults(f.below("triggers."+name))...)
+	}
 	return f.list
 }
 

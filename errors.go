@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Code names a class of error. Codes are stable: they are what callers branch
@@ -64,6 +65,8 @@ type Error struct {
 	Sink           string      // with CodeFull: the sink that refused
 	CurrentVersion uint64      // with CodeVersionConflict and CodeStale: the version that is there
 	Events         []Published // with CodePartlyCommitted: one result per event
+
+	RetryAfter time.Duration // with CodeRateLimited: when to try again; 0 for unknown
 
 	Err error // what caused it, for logs
 }

@@ -3,7 +3,10 @@ package millrace
 import (
 	"context"
 	"iter"
+	"strconv"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // OperationRequest asks for one piece of work. Its JSON is the stored form in a trigger.
@@ -43,7 +46,7 @@ type OperationQuery struct {
 type OperationCountQuery struct {
 	Queue        string      // name of a tracked one
 	Bucket       CountBucket // Minutes if 0
-	Since, Until time.Time   // an hour before Until, and now, if zero
+	Since, Until time.Time   // 60 buckets before Until, and now, if zero
 }
 
 // MaxCountBuckets is how many buckets one answer may have.
@@ -83,4 +86,99 @@ type OperationService interface {
 	Report(ctx context.Context, id, receipt string, p Progress) error
 
 	Counts(ctx context.Context, q OperationCountQuery) (OperationCounts, error)
+}
+
+// Faults lists what is wrong with a request, each located below the given prefix.
+func (r *OperationRequest) Faults(at string) []Fault {
+	f := faults{at: at}
+	f.name("queue", r.Queue)
+	f.name("type", r.Type)
+	if r.Tenant != "" {
+		f.name("tenant", r.Tenant)
+	}
+	f.text("subject", r.Subject, MaxKeyLen)
+	f.text("dedupe_key", r.DedupeKey, MaxKeyLen)
+	f.duration("delay", r.Delay, 0, MaxDelay)
+	switch {
+	case len(r.Payload) > MaxEventSize-MaxOperationFields:
+		f.add("payload", "must be at most "+strconv.Itoa(MaxEventSize-MaxOperationFields)+" bytes")
+	case len(r.Payload) > 0 && !jsontext.Value(r.Payload).IsValid(jsontext.AllowDuplicateNames(true)):
+		f.add("payload", "must be JSON")
+	}
+	return f.list
+}
+
+// MaxOperationFields is what the fields of an operation's event may take of its size, beside the payload.
+const MaxOperationFields = 2 << 10
+
+// Fault says what is wrong with a status, or "" if nothing is. An empty one stands for any.
+func (s OperationStatus) Fault() string {
+	if s == "" || s == OperationQueued || s == OperationRunning || s.Finished() {
+		return ""
+	}
+	return "must be QUEUED, RUNNING, SUCCESS, ERROR or CANCELLED"
+}
+
+// Faults lists what is wrong with a query, its page and tenant aside.
+func (q *OperationQuery) Faults() []Fault {
+	var f faults
+	if q.Subject == "" && q.Queue == "" {
+		f.add("subject", "must be given, or queue")
+	}
+	f.text("subject", q.Subject, MaxKeyLen)
+	if m := q.Status.Fault(); m != "" {
+		f.add("status", m)
+	}
+	return f.list
+}
+
+// Faults lists what is wrong with progress, each located below the given prefix.
+func (p Progress) Faults(at string) []Fault {
+	f := faults{at: at}
+	f.between("percent", p.Percent, 0, 100)
+	f.text("note", p.Note, MaxNoteLen)
+	return f.list
+}
+
+// WithDefaults is the query with what it leaves out, and whole buckets.
+func (q OperationCountQuery) WithDefaults(now time.Time) OperationCountQuery {
+	if q.Bucket == 0 {
+		q.Bucket = Minutes
+	}
+	if q.Until.IsZero() {
+		q.Until = now
+	}
+	span := q.Bucket.Span()
+	if q.Since.IsZero() {
+		q.Since = q.Until.Add(-60 * span)
+	}
+	q.Since = q.Since.UTC().Truncate(span)
+	if whole := q.Until.UTC().Truncate(span); whole.Before(q.Until) {
+		q.Until = whole.Add(span)
+	} else {
+		q.Until = whole
+	}
+	return q
+}
+
+// Faults lists what is wrong with a query that has its defaults.
+func (q *OperationCountQuery) Faults() []Fault {
+	var f faults
+	f.name("queue", q.Queue)
+	switch {
+	case q.Bucket != Minutes && q.Bucket != Hours && q.Bucket != Days:
+		f.add("bucket", "must be 1m, 1h or 1d")
+	case q.Until.Before(q.Since):
+		f.add("until", "must not be before since")
+	case q.Until.Sub(q.Since)/q.Bucket.Span() > MaxCountBuckets:
+		f.add("since", "must be at most "+strconv.Itoa(MaxCountBuckets)+" buckets before until")
+	}
+	return f.list
+}
+
+// Add adds other spans up.
+func (s Spans) Add(o Spans) {
+	for i, n := range o {
+		s[i] += n
+	}
 }

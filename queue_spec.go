@@ -20,8 +20,8 @@ type QueueSpec struct {
 	MaxLength      int           `json:"max_length"`      // most messages waiting per tenant; 0 for no limit
 	Overflow       Overflow      `json:"overflow"`        // what happens past MaxLength
 	DeadRetention  time.Duration `json:"dead_retention"`  // how long dead letters are kept; 0 for ever
-	Retention      time.Duration `json:"retention"`       // how long finished operations are kept
-	ErrorRetention time.Duration `json:"error_retention"` // how long failed operations are kept
+	Retention      time.Duration `json:"retention"`       // how long finished operations are kept; 0 for MaxRetention
+	ErrorRetention time.Duration `json:"error_retention"` // how long failed operations are kept; 0 for MaxRetention
 	Redact         []string      `json:"redact"`          // JSON Pointers to what is never shown
 }
 
@@ -82,7 +82,7 @@ func (q *QueueSpec) Faults(at string) []Fault {
 		f.add("max_attempts", "must be between 0 and "+strconv.Itoa(MaxAttempts))
 	}
 	q.wayFaults(&f)
-	q.laterFaults(&f)
+	q.trackFaults(&f)
 	return f.list
 }
 
@@ -108,17 +108,19 @@ func (f *faults) count(field string, n int) {
 	}
 }
 
-// laterFaults refuses what a queue cannot do yet, rather than accept it and not do it.
-func (q *QueueSpec) laterFaults(f *faults) {
-	later := func(field string, set bool) {
-		if set {
-			f.add(field, "is not available in this version")
+// trackFaults checks what concerns operations. It holds of untracked queues too, where it changes nothing but what
+// Peek and Dead show.
+func (q *QueueSpec) trackFaults(f *faults) {
+	f.duration("retention", q.Retention, 0, MaxRetention)
+	f.duration("error_retention", q.ErrorRetention, 0, MaxRetention)
+	if len(q.Redact) > MaxRedact {
+		f.add("redact", "must be at most "+strconv.Itoa(MaxRedact))
+	}
+	for i, p := range q.Redact {
+		if m := PointerFault(p); m != "" {
+			f.add("redact["+strconv.Itoa(i)+"]", m)
 		}
 	}
-	later("tracked", q.Tracked)
-	later("retention", q.Retention != 24*time.Hour)
-	later("error_retention", q.ErrorRetention != 7*24*time.Hour)
-	later("redact", len(q.Redact) > 0)
 }
 
 func (f *faults) duration(field string, d, least, most time.Duration) {

@@ -2,7 +2,11 @@ package millrace
 
 import (
 	"context"
+	"fmt"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Triggers is the part of an engine that counts how often something fired. Each method is one atomic step in one lane.
@@ -85,4 +89,78 @@ type TriggerService interface {
 	// Fire does what the trigger of this secret does, with the JSON text of a request, or nil. CodeNotFound: unknown or
 	// not enabled. CodeRateLimited: too often.
 	Fire(ctx context.Context, secret string, request []byte) (TriggerResult, error)
+}
+
+// MaxPerMinute bounds how often a trigger may be allowed to fire.
+const MaxPerMinute = 1_000_000
+
+// DefaultTriggerSpec is the definition of a trigger that says nothing but what it does.
+func DefaultTriggerSpec() TriggerSpec { return TriggerSpec{PerMinute: DefaultPerMinute, Enabled: true} }
+
+// Faults lists what is wrong with a definition, each located below the given prefix.
+func (t *TriggerSpec) Faults(at string) []Fault {
+	f := faults{at: at}
+	if (t.Event == nil) == (t.Operation == nil) {
+		f.add("event", "must be given, or operation, but not both")
+	}
+	if t.Event != nil {
+		e := t.Event.event()
+		f.list = append(f.list, e.Faults(f.below("event"))...)
+		f.fixed("event.data", t.Event.Data, e.IsJSON())
+	}
+	if t.Operation != nil {
+		f.list = append(f.list, t.Operation.Faults(f.below("operation"))...)
+		f.fixed("operation.payload", t.Operation.Payload, true)
+	}
+	f.between("per_minute", t.PerMinute, 0, MaxPerMinute)
+	return f.list
+}
+
+// fixed checks data that a trigger fixes: a request must have a place in it.
+func (f *faults) fixed(field string, data []byte, isJSON bool) {
+	switch {
+	case !isJSON:
+		f.add("event.content_type", "must be JSON, as a request is")
+	case len(data) > 0 && jsontext.Value(data).Kind() != '{' && jsontext.Value(data).IsValid(jsontext.AllowDuplicateNames(true)):
+		f.add(field, "must be an object, of which the request becomes the member request")
+	}
+}
+
+// event is the event without a request.
+func (t *TriggerEvent) event() Event {
+	return Event{
+		Topic: t.Topic, Type: t.Type, Tenant: t.Tenant, Key: t.Key, ContentType: t.ContentType,
+		Data: t.Data, Attributes: t.Attributes, Delay: t.Delay,
+	}
+}
+
+// With is the event that a trigger publishes for a request's JSON text, or nil.
+func (t *TriggerEvent) With(request []byte) (Event, error) {
+	e := t.event()
+	var err error
+	e.Data, err = withRequest(e.Data, request)
+	return e, err
+}
+
+// With is what a trigger enqueues for a request's JSON text, or nil.
+func (r OperationRequest) With(request []byte) (OperationRequest, error) {
+	var err error
+	r.Payload, err = withRequest(r.Payload, request)
+	return r, err
+}
+
+// withRequest puts a request in place of data, or into data that is fixed.
+func withRequest(data, request []byte) ([]byte, error) {
+	if len(request) == 0 {
+		return data, nil
+	}
+	if len(data) == 0 {
+		return request, nil
+	}
+	var members map[string]jsontext.Value
+	if err := json.Unmarshal(data, &members, jsontext.AllowDuplicateNames(true)); err != nil {
+		return nil, fmt.Errorf("read what the trigger fixes: %w", err)
+	}
+	members["request"] = request
+	return json.Marshal(members, json.Deterministic(true))
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -177,13 +178,18 @@ func TestErrorsAreToldApartByTheirCode(t *testing.T) {
 	}
 }
 
-func TestWhatAQueueCannotDoYetIsRefused(t *testing.T) {
-	spec := millrace.DefaultQueueSpec(":orders:")
-	if got := spec.Faults(""); len(got) != 0 {
-		t.Fatalf("the default has faults: %v", got)
+func TestTheFaultsOfATrackedQueueAreNamed(t *testing.T) {
+	q := millrace.DefaultQueueSpec("a")
+	q.Tracked, q.Retention, q.ErrorRetention, q.Redact = true, 0, time.Hour, []string{"/user/*/token"}
+	if f := q.Faults(""); len(f) != 0 {
+		t.Errorf("got %v", f)
 	}
-	spec.Tracked, spec.Redact, spec.Lease = true, []string{"/a"}, time.Millisecond
-	if got := spec.Faults(""); len(got) != 3 {
-		t.Errorf("got %v, want 3 faults", got)
+	q.Retention, q.ErrorRetention, q.Redact = -1, millrace.MaxRetention+1, []string{"/a", "token"}
+	var at []string
+	for _, f := range q.Faults("") {
+		at = append(at, f.Location)
+	}
+	if want := []string{"retention", "error_retention", "redact[1]"}; !slices.Equal(at, want) {
+		t.Errorf("got %v, want %v", at, want)
 	}
 }

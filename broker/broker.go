@@ -72,6 +72,7 @@ type Broker struct {
 	autodrop *autodrop
 	herald   *herald
 	gallery  *gallery
+	lookout  *lookout
 	observer Observer
 	tracer   tracing.Tracer
 
@@ -125,6 +126,7 @@ func New(ctx context.Context, e millrace.Engine, o Options) (*Broker, error) {
 	b.sender = webhook.NewSender("millrace/"+cmp.Or(o.Version, "dev"), b.guard)
 	b.deliverer = newDeliverer(b, b.sender)
 	b.gallery = newGallery(e, b.log)
+	b.lookout = newLookout()
 	b.autodrop = newAutodrop(b, o)
 	return b, b.start(ctx)
 }
@@ -193,7 +195,10 @@ func (b *Broker) heed(h millrace.Hint) {
 		b.registry.nudge()
 	case millrace.HintBatch:
 		b.deliverer.wake(h.Lane)
+	case millrace.HintOperation:
+		b.lookout.wake(h.Operation)
 	case millrace.HintAll:
+		b.lookout.wakeAll()
 		b.waiting.hintAll()
 		b.reaper.noteAll()
 		b.deliverer.wakeAll()
@@ -232,6 +237,7 @@ func (b *Broker) Drain() {
 	b.gate.close()
 	b.waiting.close()
 	b.gallery.close()
+	b.lookout.close()
 }
 
 // Ready reports whether the broker takes requests and its store answers.

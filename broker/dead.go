@@ -41,7 +41,7 @@ func (s Queues) Peek(ctx context.Context, name, tenant string, limit int) ([]mil
 			}
 		}
 	}
-	return stored(turns[:min(limit, len(turns))])
+	return q.stored(turns[:min(limit, len(turns))])
 }
 
 // pageFaults checks what selects messages, and gives a limit its default.
@@ -63,7 +63,8 @@ func tenantFaults(tenant string) []millrace.Fault {
 	return nil
 }
 
-func stored(messages []millrace.QueuedMessage) ([]millrace.StoredMessage, error) {
+// stored is messages as they may be shown: without what the queue redacts.
+func (q *queue) stored(messages []millrace.QueuedMessage) ([]millrace.StoredMessage, error) {
 	out := make([]millrace.StoredMessage, len(messages))
 	for i, m := range messages {
 		e, err := millrace.DecodeEvent(m.Body)
@@ -71,9 +72,21 @@ func stored(messages []millrace.QueuedMessage) ([]millrace.StoredMessage, error)
 			return nil, fmt.Errorf("read message %d: %w", m.Name, err)
 		}
 		e.Seq, e.Prev, e.RecordedAt = m.Seq, m.Prev, m.RecordedAt
+		e.Data = q.shown(&e)
 		out[i] = millrace.StoredMessage{ID: millrace.MessageID(m.Name), Attempts: m.Attempts, Event: e, Reason: m.Reason, Error: m.Error, DeadAt: m.DeadAt}
 	}
 	return out, nil
+}
+
+// shown is an event's data without what the queue redacts; of what is not JSON nothing can be told apart.
+func (q *queue) shown(e *millrace.Event) []byte {
+	switch {
+	case len(q.spec.Redact) == 0:
+		return e.Data
+	case !e.IsJSON():
+		return nil
+	}
+	return millrace.Redact(e.Data, q.spec.Redact)
 }
 
 // Dead lists dead letters, oldest first; see millrace.QueueService. Names of all
@@ -106,15 +119,68 @@ func (s Queues) Dead(ctx context.Context, name, tenant string, page millrace.Pag
 		all = all[:limit]
 		next = millrace.MessageID(all[limit-1].Name)
 	}
-	list, err := stored(all)
+	list, err := q.stored(all)
 	return list, next, err
 }
 
 // Redrive makes dead letters wait again; see millrace.QueueService.
 func (s Queues) Redrive(ctx context.Context, name string, which millrace.DeadSelection) (done, left int, err error) {
-	return s.eachDead(ctx, name, which, func(_ *queue, lane int, d millrace.DeadOf) (int, int, error) {
-		return s.b.engine.Redrive(ctx, lane, d)
+	return s.eachDead(ctx, name, which, func(q *queue, lane int, d millrace.DeadOf) (int, int, error) {
+		if !q.spec.Tracked {
+			return s.b.engine.Redrive(ctx, lane, d)
+		}
+		return s.reopen(ctx, q, lane, d)
 	})
+}
+
+// reopen makes dead letters of a tracked queue wait again, each with a new operation: the old one has ended. It has to read
+// them first.
+func (s Queues) reopen(ctx context.Context, q *queue, lane int, d millrace.DeadOf) (done, left int, err error) {
+	all := d.All
+	messages, err := s.chosenDead(ctx, q, lane, &d)
+	if err != nil {
+		return 0, 0, err
+	}
+	d.All, d.Names = false, nil
+	for _, m := range messages {
+		e, err := millrace.DecodeEvent(m.Body)
+		if err != nil {
+			return 0, 0, fmt.Errorf("read dead letter %d: %w", m.Name, err)
+		}
+		d.Names = append(d.Names, m.Name)
+		d.Openings = append(d.Openings, q.opening(&e))
+	}
+	if len(d.Names) > 0 {
+		if done, left, err = s.b.engine.Redrive(ctx, lane, d); err != nil {
+			return done, left, err
+		}
+	}
+	if !all {
+		return done, left, nil
+	}
+	if d.Tenant != "" {
+		t, err := s.b.engine.Tenant(ctx, lane, q.uid, d.Tenant)
+		return done, int(t.Dead), err
+	}
+	stats, err := s.b.engine.Stats(ctx, lane, q.uid)
+	return done, int(stats.Dead), err
+}
+
+// chosenDead reads the dead letters of a lane that are meant.
+func (s Queues) chosenDead(ctx context.Context, q *queue, lane int, d *millrace.DeadOf) (list []millrace.QueuedMessage, err error) {
+	if d.All {
+		return s.b.engine.Dead(ctx, lane, millrace.DeadPage{Queue: q.uid, Tenant: d.Tenant, Limit: d.Max})
+	}
+	for _, name := range d.Names {
+		found, err := s.b.engine.Dead(ctx, lane, millrace.DeadPage{Queue: q.uid, After: name - 1, Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 1 && found[0].Name == name {
+			list = append(list, found[0])
+		}
+	}
+	return list, nil
 }
 
 // DropDead removes dead letters; see millrace.QueueService.

@@ -37,6 +37,7 @@ func (b *Broker) Definitions(ctx context.Context) (millrace.Document, error) {
 		}
 	}
 	doc.Subscriptions = h.shownSubscriptions()
+	doc.Triggers = h.shownTriggers()
 	return doc, nil
 }
 
@@ -109,6 +110,9 @@ func (b *Broker) plan(ctx context.Context, doc *millrace.Document, prune bool) (
 		return p, err
 	}
 	if err := p.subscriptions(h, doc, prune); err != nil {
+		return p, err
+	}
+	if err := p.triggers(h, doc, prune); err != nil {
 		return p, err
 	}
 	for name, q := range h.queues {

@@ -15,6 +15,9 @@ func (s Queues) Inject(ctx context.Context, name string, events ...millrace.Even
 	}
 	defer s.b.gate.leave()
 	in := s.b.injection(events)
+	if q.spec.Tracked {
+		in.open(q, events)
+	}
 	for lane, list := range in.lanes {
 		if len(list) == 0 {
 			continue
@@ -59,6 +62,16 @@ func (b *Broker) injection(events []millrace.Event) *injection {
 		in.results[i] = millrace.Published{ID: e.ID, Seq: e.Seq, Prev: e.Prev, HasKey: e.Key != ""}
 	}
 	return in
+}
+
+// open begins the operations of events that go into a tracked queue.
+func (in *injection) open(q *queue, events []millrace.Event) {
+	for lane, list := range in.lanes {
+		for i := range list {
+			opening := q.opening(&events[in.indexes[lane][i]])
+			list[i].Opening = &opening
+		}
+	}
 }
 
 // done notes that a lane has its events.

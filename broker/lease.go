@@ -54,6 +54,9 @@ func (s Queues) open(ctx context.Context, weights map[string]int, o *millrace.Le
 		if o.AtMostOnce && q.spec.Ordered {
 			return nil, millrace.Invalid([]millrace.Fault{{Location: "lease", Message: "must not be 0s on an ordered queue"}})
 		}
+		if o.AtMostOnce && q.spec.Tracked {
+			return nil, millrace.Invalid([]millrace.Fault{{Location: "lease", Message: "must not be 0s on a tracked queue: its operations would never end"}})
+		}
 		if !q.paused {
 			queues = append(queues, q)
 		}
@@ -94,6 +97,9 @@ func (s Queues) lookEverywhere(ctx context.Context, q *queue, o millrace.LeaseOp
 		var got taken
 		if got, err = s.visit(ctx, q, empty[i], o); err == nil {
 			messages, err = s.messages(ctx, q, got)
+		}
+		if err == nil && len(messages) == 0 && got.Tenants > 0 { // what it came to was cancelled
+			messages, _, err = s.look(ctx, q, o)
 		}
 	}
 	return messages, err
@@ -240,6 +246,9 @@ func (s Queues) messages(ctx context.Context, q *queue, l taken) ([]millrace.Mes
 		}
 		e.Seq, e.Prev, e.RecordedAt = m.Seq, m.Prev, m.RecordedAt
 		message := millrace.Message{ID: millrace.MessageID(m.Name), Queue: q.name, Attempt: m.Attempt, Event: e}
+		if q.spec.Tracked {
+			message.Operation = m.Operation.String()
+		}
 		if !l.once {
 			message.LeasedUntil = l.Until
 			message.Receipt = millrace.Receipt{Name: m.Name, Attempt: m.Attempt, Token: l.token}.String()

@@ -190,7 +190,7 @@ func (b *Broker) commitPart(ctx context.Context, p *publication, lane int, index
 			continue
 		}
 		if err != nil {
-			return 0, b.named(refused, err)
+			return 0, b.named(err)
 		}
 		p.record(indexes[:n], done)
 		b.observePublished(done.Stamps)
@@ -202,8 +202,9 @@ func (b *Broker) commitPart(ctx context.Context, p *publication, lane int, index
 }
 
 // named tells a caller the name of the queue that has no room, in place of its uid.
-func (b *Broker) named(refused *millrace.Error, err error) error {
-	if refused == nil || refused.Code != millrace.CodeFull {
+func (b *Broker) named(err error) error {
+	var refused *millrace.Error
+	if !errors.As(err, &refused) || refused.Code != millrace.CodeFull {
 		return err
 	}
 	for _, q := range b.registry.now().queues {
@@ -224,6 +225,9 @@ func (p *publication) route(h *house, indexes []int) (millrace.Commit, int) {
 		if e.Delay == 0 {
 			to := h.router.route(p.places[i])
 			e.Queues, e.Batches = to.queues, to.batches
+			if len(to.tracked) > 0 {
+				e.Operations = openings(to.tracked, e.Body)
+			}
 		}
 		if appends += len(e.Queues) + len(e.Batches); appends > maxAppends && n > 0 {
 			indexes = indexes[:n]
@@ -240,6 +244,19 @@ func (p *publication) route(h *house, indexes []int) (millrace.Commit, int) {
 		c.Events[n] = p.events[i]
 	}
 	return c, len(indexes)
+}
+
+// openings begin an event's operations, one for each tracked queue that takes it.
+func openings(queues []*queue, body []byte) []millrace.Opening {
+	e, err := millrace.DecodeEvent(body)
+	if err != nil {
+		panic(err) // it was encoded by us, a moment ago or when it was held
+	}
+	list := make([]millrace.Opening, len(queues))
+	for i, q := range queues {
+		list[i] = q.opening(&e)
+	}
+	return list
 }
 
 func (p *publication) record(indexes []int, done millrace.Committed) {

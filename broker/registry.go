@@ -38,8 +38,11 @@ type house struct {
 	subs    map[string]*subscription
 	subOf   map[string]*subscription // by uid
 	topics  map[string]millrace.Definition
-	removed []string // uids of the queues and subscriptions last deleted
+	removed []string // uids of what was last deleted and lanes know of
 	router  *router
+
+	triggers  map[string]*trigger
+	triggerOf map[string]*trigger // by the digest of its secret
 }
 
 // queue is a queue's definition, ready for use.
@@ -71,6 +74,7 @@ func newHouse(version uint64) *house {
 	return &house{
 		version: version, queues: map[string]*queue{}, topics: map[string]millrace.Definition{},
 		subs: map[string]*subscription{}, subOf: map[string]*subscription{},
+		triggers: map[string]*trigger{}, triggerOf: map[string]*trigger{},
 	}
 }
 
@@ -153,6 +157,7 @@ func (h *house) with(c millrace.Changes) (*house, error) {
 		maps.Copy(next.queues, h.queues)
 		maps.Copy(next.subs, h.subs)
 		maps.Copy(next.topics, h.topics)
+		maps.Copy(next.triggers, h.triggers)
 		next.removed = slices.Clone(h.removed)
 	}
 	for _, d := range c.Definitions {
@@ -163,6 +168,9 @@ func (h *house) with(c millrace.Changes) (*house, error) {
 	next.removed = next.removed[max(0, len(next.removed)-maxRemoved):]
 	for _, s := range next.subs {
 		next.subOf[s.uid] = s
+	}
+	for _, t := range next.triggers {
+		next.triggerOf[t.digest] = t
 	}
 	next.router = newRouter(next)
 	return next, nil
@@ -188,6 +196,15 @@ func (h *house) take(d millrace.Definition) error {
 			return err
 		}
 		h.subs[d.Name] = s
+	case d.Kind == millrace.KindTrigger && d.Deleted:
+		delete(h.triggers, d.Name)
+		h.removed = append(h.removed, d.UID)
+	case d.Kind == millrace.KindTrigger:
+		t, err := newTrigger(d)
+		if err != nil {
+			return err
+		}
+		h.triggers[d.Name] = t
 	case d.Kind == millrace.KindTopic && d.Deleted:
 		delete(h.topics, d.Name)
 	case d.Kind == millrace.KindTopic:
@@ -217,7 +234,16 @@ func (q *queue) settings() millrace.QueueSettings {
 		Ordered: q.spec.Ordered, Paused: q.paused, TenantLimit: q.spec.TenantLimit,
 		MaxLength: q.spec.MaxLength, DropOldest: q.spec.Overflow == millrace.OverflowDropOldest,
 		DeadRetention: q.spec.DeadRetention,
+		Tracked:       q.spec.Tracked, Retention: kept(q.spec.Retention), ErrorRetention: kept(q.spec.ErrorRetention),
 	}
+}
+
+// kept is how long operations are kept: 0 stands for as long as can be.
+func kept(d time.Duration) time.Duration {
+	if d == 0 {
+		return millrace.MaxRetention
+	}
+	return d
 }
 
 func (q *queue) state() string {

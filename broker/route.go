@@ -25,26 +25,27 @@ type router struct {
 // target is a sink as routing sees it.
 type target struct {
 	uid   string
-	batch bool            // it is a subscription
+	queue *queue          // nil: it is a subscription
 	match *millrace.Match // nil: everything of its topic
 }
 
 // way is where an event goes: uids, shared by all events of an address.
 type way struct {
 	queues, batches []string
+	tracked         []*queue // of the queues, those that are, in their order
 }
 
 func newRouter(h *house) *router {
 	r := &router{byTopic: map[string][]target{}, cache: map[string]way{}}
 	for _, q := range h.queues {
-		r.add(target{uid: q.uid, match: q.match}, q.match.Topic())
+		r.add(target{uid: q.uid, queue: q, match: q.match}, q.match.Topic())
 	}
 	for _, s := range h.subs {
 		if s.match != nil {
-			r.add(target{uid: s.uid, batch: true, match: s.match}, s.match.Topic())
+			r.add(target{uid: s.uid, match: s.match}, s.match.Topic())
 		}
 		for _, topic := range s.spec.Topics {
-			r.add(target{uid: s.uid, batch: true}, topic)
+			r.add(target{uid: s.uid}, topic)
 		}
 	}
 	return r
@@ -90,10 +91,13 @@ func (r *router) find(topic, address string) (to way) {
 		for _, t := range list {
 			switch {
 			case t.match != nil && !t.match.Matches(address):
-			case t.batch:
+			case t.queue == nil:
 				to.batches = append(to.batches, t.uid)
 			default:
 				to.queues = append(to.queues, t.uid)
+				if t.queue.spec.Tracked {
+					to.tracked = append(to.tracked, t.queue)
+				}
 			}
 		}
 	}

@@ -26,7 +26,7 @@ func (s Queues) Bury(ctx context.Context, name string, items ...millrace.Settlem
 
 func (s Queues) settleItems(ctx context.Context, name string, verb millrace.Verb, items []millrace.Settlement) (millrace.SettleResult, error) {
 	out := millrace.SettleResult{Lost: []string{}}
-	q, err := s.enterFor(ctx, name, settleFaults(items))
+	q, err := s.enterFor(ctx, name, append(settleFaults(items), outputFaults(items)...))
 	if err != nil {
 		return out, err
 	}
@@ -112,8 +112,11 @@ func (s Queues) sort(q *queue, verb millrace.Verb, items []millrace.Settlement, 
 			groups = append(groups, open[lane])
 		}
 		one := millrace.SettleItem{Name: r.Name, Token: r.Token, Error: millrace.CutError(item.Error)}
-		if verb == millrace.Retry {
+		switch {
+		case verb == millrace.Retry:
 			one.Delay = delay(q, item.Delay, r.Attempt)
+		case verb == millrace.Ack && q.spec.Tracked:
+			one.Output = item.Output
 		}
 		open[lane].items = append(open[lane].items, one)
 		open[lane].receipts = append(open[lane].receipts, item.Receipt)
@@ -161,6 +164,9 @@ func (s Queues) Extend(ctx context.Context, name string, lease time.Duration, re
 		out.Settled += len(group.items) - len(done.Lost)
 		for _, i := range done.Lost {
 			out.Lost = append(out.Lost, group.receipts[i])
+		}
+		for _, i := range done.Cancelled {
+			out.Cancelled = append(out.Cancelled, group.receipts[i])
 		}
 		if out.LeasedUntil.IsZero() || done.Until.Before(out.LeasedUntil) {
 			out.LeasedUntil = done.Until

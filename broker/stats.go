@@ -30,6 +30,10 @@ func (b *Broker) Stats(ctx context.Context) (millrace.Stats, error) {
 				return millrace.Stats{}, err
 			}
 			out.Queues = out.Queues.Plus(held.QueueCounts)
+			if q.spec.Tracked {
+				out.Operations.Queued += held.Ready + held.Delayed - held.Cancelled
+				out.Operations.Running += held.Leased
+			}
 		}
 	}
 	out.Subscriptions, err = b.countSubscriptions(ctx, h)

@@ -195,7 +195,6 @@ type Attempt struct {
 	Count    int           // events
 	Answer   string        // the first bytes of it
 	Node     string
-	Events   []string // ids, for finding an event's attempts
 }
 
 // Why an attempt failed.

@@ -177,9 +177,9 @@ func (s Subscriptions) Attempts(ctx context.Context, name, batch, event string) 
 		err := s.inLane(ctx, sub, lane, func() error {
 			log, err := s.b.engine.AttemptLog(ctx, lane, sub.uid)
 			for _, text := range log {
-				var a millrace.Attempt
-				if json.Unmarshal(text, &a) == nil && (batch == "" || a.Batch == batch) && (event == "" || slices.Contains(a.Events, event)) {
-					all = append(all, a)
+				var a attemptRecord
+				if json.Unmarshal(text, &a) == nil && (batch == "" || a.Batch == batch) && (event == "" || a.marks(event)) {
+					all = append(all, a.Attempt)
 				}
 			}
 			return err

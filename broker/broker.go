@@ -7,13 +7,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/big"
 	"net/netip"
 	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -268,11 +267,8 @@ func newToken() (t millrace.Token) {
 }
 
 // newUID names the data of a new sink.
-func newUID() (string, error) {
-	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64))
-	if err != nil {
-		return "", fmt.Errorf("make uid: %w", err)
-	}
-	s := strconv.FormatUint(n.Uint64(), 16)
-	return "0000000000000000"[len(s):] + s, nil
+func newUID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return hex.EncodeToString(b[:])
 }

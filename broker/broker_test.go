@@ -189,12 +189,8 @@ func TestALaneAheadOfTheRegistryDoesNotStopPublishing(t *testing.T) {
 func TestAQueueThatALaneHasNotHeardOfIsToldToIt(t *testing.T) {
 	e := openMemory(t, 1)
 	b := start(t, e)
-	uid, err := newUID()
-	if err != nil {
-		t.Fatal(err)
-	}
 	// A node dies between writing the definition and telling the lanes.
-	d := millrace.Definition{Kind: millrace.KindQueue, Name: "half", UID: uid, Spec: []byte(`{"match":"."}`)}
+	d := millrace.Definition{Kind: millrace.KindQueue, Name: "half", UID: newUID(), Spec: []byte(`{"match":"."}`)}
 	if _, err := e.Define(t.Context(), d, 0); err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,8 @@ type house struct {
 	subs    map[string]*subscription
 	subOf   map[string]*subscription // by uid
 	topics  map[string]millrace.Definition
-	removed []string // uids of the queues and subscriptions last deleted
+	removed []string      // uids of the queues and subscriptions last deleted
+	longest time.Duration // request timeout of any subscription
 	router  *router
 }
 
@@ -163,6 +164,7 @@ func (h *house) with(c millrace.Changes) (*house, error) {
 	next.removed = next.removed[max(0, len(next.removed)-maxRemoved):]
 	for _, s := range next.subs {
 		next.subOf[s.uid] = s
+		next.longest = max(next.longest, s.spec.RequestTimeout)
 	}
 	next.router = newRouter(next)
 	return next, nil
@@ -302,12 +304,8 @@ func (r *registry) revive(ctx context.Context, h *house, gone []string) error {
 			continue
 		}
 		r.log.WarnContext(ctx, "the registry has lost the removal of a sink, which begins anew and empty", "kind", d.Kind, "name", d.Name)
-		var err error
-		if d.UID, err = newUID(); err != nil {
-			return err
-		}
-		_, err = r.engine.Define(ctx, d, d.Version)
-		if err != nil && millrace.CodeOf(err) != millrace.CodeChanged {
+		d.UID = newUID()
+		if _, err := r.engine.Define(ctx, d, d.Version); err != nil && millrace.CodeOf(err) != millrace.CodeChanged {
 			return err
 		}
 	}

@@ -218,11 +218,7 @@ func (s Subscriptions) define(ctx context.Context, name string, spec millrace.Su
 		made = webhook.NewSecret()
 		spec.Secrets = []millrace.Secret{{Text: made}}
 	}
-	uid, err := newUID()
-	if err != nil {
-		return nil, "", err
-	}
-	fresh := &subscription{definition: millrace.Definition{Kind: millrace.KindSubscription, Name: name, UID: uid}}
+	fresh := &subscription{definition: millrace.Definition{Kind: millrace.KindSubscription, Name: name, UID: newUID()}}
 	sub, err = s.write(ctx, fresh, subscriptionRecord{SubscriptionSpec: spec, Version: 1, State: millrace.StateActive})
 	if err != nil {
 		return nil, "", err

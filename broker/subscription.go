@@ -114,21 +114,6 @@ func (s *subscription) pattern(topic string) string {
 	return ":" + topic + ":"
 }
 
-// secrets are those that sign now, as texts.
-func (s *subscription) secrets(now time.Time) (texts []string) {
-	for _, secret := range unexpired(s.spec.Secrets, now) {
-		texts = append(texts, secret.Text)
-	}
-	return texts
-}
-
-// unexpired are the secrets that have not ended.
-func unexpired(secrets []millrace.Secret, now time.Time) []millrace.Secret {
-	return slices.DeleteFunc(slices.Clone(secrets), func(s millrace.Secret) bool {
-		return !s.ExpiresAt.IsZero() && !now.Before(s.ExpiresAt)
-	})
-}
-
 // subscription finds a subscription by name; one that this node has not heard of yet is
 // looked for in the store before it is declared unknown.
 func (r *registry) subscription(ctx context.Context, name string) (*subscription, error) {
@@ -196,8 +181,8 @@ func (s Subscriptions) faults(name string, spec *millrace.SubscriptionSpec) erro
 		u, _ := url.Parse(spec.Callback) // it has been parsed before
 		add("callback", s.b.guard.URLFault(u.Scheme == "https", u.Hostname()))
 	}
-	for _, secret := range spec.Secrets {
-		add("secret", webhook.SecretFault(secret.Text))
+	for _, m := range s.secretFaults(name, spec.Secrets) {
+		add("secret", m)
 	}
 	return millrace.Invalid(faults)
 }
@@ -321,40 +306,6 @@ func (s Subscriptions) setState(ctx context.Context, name string, change func(*s
 	}
 	defer s.b.gate.leave()
 	return s.change(ctx, name, change)
-}
-
-// Rotate gives a subscription a new secret; see millrace.SubscriptionService.
-func (s Subscriptions) Rotate(ctx context.Context, name, secret string, overlap time.Duration) (string, time.Time, error) {
-	if err := s.b.gate.enter(); err != nil {
-		return "", time.Time{}, err
-	}
-	defer s.b.gate.leave()
-	if secret == "" {
-		secret = webhook.NewSecret()
-	}
-	if m := webhook.SecretFault(secret); m != "" {
-		return "", time.Time{}, millrace.Invalid([]millrace.Fault{{Location: "secret", Message: m}})
-	}
-	if overlap < 0 || overlap > millrace.MaxDelay {
-		return "", time.Time{}, millrace.Invalid([]millrace.Fault{{Location: "overlap", Message: "must be between 0s and " + millrace.MaxDelay.String()}})
-	}
-	now := time.Now().UTC().Truncate(time.Millisecond)
-	until := now.Add(overlap)
-	err := s.change(ctx, name, func(_ *subscription, r *subscriptionRecord) {
-		secrets := []millrace.Secret{{Text: secret}}
-		for _, old := range unexpired(r.Secrets, now) {
-			if old.Text == secret || overlap == 0 {
-				continue
-			}
-			if old.ExpiresAt.IsZero() || old.ExpiresAt.After(until) {
-				old.ExpiresAt = until
-			}
-			secrets = append(secrets, old)
-		}
-		r.Secrets = secrets
-		r.Version++
-	})
-	return secret, until, err
 }
 
 // Get returns a subscription with what it holds.

@@ -283,11 +283,13 @@ func (d *deliverer) conclude(ctx context.Context, sub *subscription, o *webhook.
 }
 
 // disable stops a subscription for good, until somebody resumes it, and says so in an event. One
-// that has another callback by now, or another under its name, is left alone: it was not asked.
+// that was resumed since, or has another callback, or is another under the name, is left
+// alone: it was not asked.
 func (d *deliverer) disable(ctx context.Context, sub *subscription, reason string) {
 	changed := false
 	err := Subscriptions{d.b}.change(ctx, sub.name, func(now *subscription, r *subscriptionRecord) {
-		changed = now.uid == sub.uid && r.Callback == sub.spec.Callback && r.State != millrace.StateDisabled
+		asked := now.uid == sub.uid && r.Callback == sub.spec.Callback && r.FreshAt.Equal(sub.freshAt)
+		changed = asked && r.State != millrace.StateDisabled
 		if changed {
 			r.State, r.Reason = millrace.StateDisabled, reason
 		}

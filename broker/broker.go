@@ -63,7 +63,7 @@ type Broker struct {
 	log      *slog.Logger
 	node     millrace.Node
 
-	gate     gate
+	gate     *gate
 	registry *registry
 	waiting  *waitingRoom
 	reaper   *reaper
@@ -104,7 +104,7 @@ func New(ctx context.Context, e millrace.Engine, o Options) (*Broker, error) {
 	if err := waterFault(o); err != nil {
 		return nil, err
 	}
-	b := &Broker{engine: e, identity: e.Identity(), log: o.Logger, observer: observerOf(o.Observer), tracer: tracing.New(o.TracerProvider)}
+	b := &Broker{engine: e, identity: e.Identity(), log: o.Logger, gate: newGate(), observer: observerOf(o.Observer), tracer: tracing.New(o.TracerProvider)}
 	id, err := b.ids.next()
 	if err != nil {
 		return nil, err

@@ -325,14 +325,20 @@ func (s Subscriptions) List(ctx context.Context, page millrace.Page) ([]millrace
 
 // describe gathers what a subscription holds in all lanes.
 func (s Subscriptions) describe(ctx context.Context, sub *subscription) (millrace.Subscription, error) {
-	out := millrace.Subscription{Name: sub.name, Version: sub.version, State: sub.state, Reason: sub.reason, Spec: sub.spec}
-	out.Spec.Secrets = unexpired(sub.spec.Secrets, time.Now())
+	lanes, err := s.b.subscriptionStats(ctx, sub)
+	if err != nil {
+		return millrace.Subscription{}, err
+	}
+	return sub.holding(lanes), nil
+}
+
+// holding is the subscription with what the lanes say that it holds.
+func (s *subscription) holding(lanes []millrace.SubscriptionStats) millrace.Subscription {
+	out := millrace.Subscription{Name: s.name, Version: s.version, State: s.state, Reason: s.reason, Spec: s.spec}
+	out.Spec.Secrets = unexpired(s.spec.Secrets, time.Now())
 	parked, reason := false, ""
-	for lane := range s.b.identity.Lanes {
-		stats, err := s.b.engine.SubscriptionStats(ctx, lane, sub.uid)
-		if err != nil {
-			return millrace.Subscription{}, err
-		}
+	for i := range lanes {
+		stats := &lanes[i]
 		out.Queued += stats.Queued
 		out.Sent += stats.Sent
 		out.Failed += stats.Failed
@@ -348,7 +354,7 @@ func (s Subscriptions) describe(ctx context.Context, sub *subscription) (millrac
 		out.State = millrace.StateFailing
 	}
 	out.Reason = cmp.Or(out.Reason, reason)
-	return out, nil
+	return out
 }
 
 // earlier is the earlier of two times; zero is no time.

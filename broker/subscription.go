@@ -154,6 +154,9 @@ func (s Subscriptions) Put(ctx context.Context, name string, spec millrace.Subsc
 		}
 		created = sub.isNew
 		out, err = s.describe(ctx, sub)
+		if err != nil && made != "" {
+			out, err = sub.shown(), nil // the secret is told this once, and a new one holds nothing yet
+		}
 		out.MadeSecret = made
 		return err
 	})
@@ -351,10 +354,16 @@ func (s Subscriptions) List(ctx context.Context, page millrace.Page) ([]millrace
 	return listed(ctx, s.b, page, func(h *house) map[string]*subscription { return h.subs }, s.describe)
 }
 
+// shown is a subscription without what it holds.
+func (s *subscription) shown() millrace.Subscription {
+	out := millrace.Subscription{Name: s.name, Version: s.version, State: s.state, Reason: s.reason, Spec: s.spec}
+	out.Spec.Secrets = unexpired(s.spec.Secrets, time.Now())
+	return out
+}
+
 // describe gathers what a subscription holds in all lanes.
 func (s Subscriptions) describe(ctx context.Context, sub *subscription) (millrace.Subscription, error) {
-	out := millrace.Subscription{Name: sub.name, Version: sub.version, State: sub.state, Reason: sub.reason, Spec: sub.spec}
-	out.Spec.Secrets = unexpired(sub.spec.Secrets, time.Now())
+	out := sub.shown()
 	parked, reason := false, ""
 	for lane := range s.b.identity.Lanes {
 		stats, err := s.b.engine.SubscriptionStats(ctx, lane, sub.uid)

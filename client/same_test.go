@@ -197,7 +197,7 @@ var repeated = map[string]bool{
 
 	"sub put": true, "sub get": true, "sub list": true, "sub delete": true, "sub delete if empty": true, "sub pause": true, "sub resume": true,
 	"sub batches": true, "sub batch": true, "sub drop": true, "sub attempts": true, "sub attempts of one": true,
-	"sub test": false, "sub rotate": false, "sub retry": false, "sub retry dead": false, "sub inject": false,
+	"sub put, secret to be made": false, "sub test": false, "sub rotate": false, "sub retry": false, "sub retry dead": false, "sub inject": false,
 
 	"lease": false, "at most once": false, "lease any": false, "release": false, "redrive some": false, "redrive all": false,
 	"drop all": false, "drop a tenant's": false, "purge": false, "purge all": false, "inject": false,

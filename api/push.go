@@ -10,18 +10,12 @@ import (
 	"github.com/millrace-dev/millrace"
 )
 
-// The content types of a batch that is pushed.
-const (
-	EventsType           = "application/json"
-	CloudEventsBatchType = "application/cloudevents-batch+json"
-)
-
-// AppendPush writes the body of a batch in a format.
+// AppendPush writes the body of a batch in a format, and says its content type.
 func AppendPush(b []byte, format millrace.BodyFormat, events []millrace.Event) (body []byte, contentType string) {
 	if format == millrace.FormatCloudEvents {
-		return appendList(b, events, AppendCloudEvent), CloudEventsBatchType
+		return appendList(b, events, AppendCloudEvent), CloudEventBatchType
 	}
-	return appendList(b, events, AppendEvent), EventsType
+	return appendList(b, events, AppendEvent), millrace.JSONContentType
 }
 
 // AppendCloudEvent writes an event as a CloudEvent in JSON. What Millrace knows

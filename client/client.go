@@ -171,7 +171,7 @@ func (c *Client) request(ctx context.Context, k *call) (*http.Request, error) {
 		return nil, fmt.Errorf("make request: %w", err)
 	}
 	if k.body != nil {
-		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Content-Type", millrace.JSONContentType)
 	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)

@@ -30,7 +30,7 @@ func (s Queues) Inject(ctx context.Context, name string, events ...millrace.Even
 	return len(events), nil
 }
 
-// injection is events on their way into one queue.
+// injection is events on their way into one sink.
 type injection struct {
 	lanes   [][]millrace.InjectEvent
 	indexes [][]int // by lane, which events these are
@@ -79,7 +79,7 @@ func (in *injection) failed(err error) (int, error) {
 			in.results[i] = millrace.Published{ID: in.results[i].ID, Err: err}
 		}
 	}
-	partly := millrace.Errorf(millrace.CodePartlyCommitted, "%d of %d events are in the queue; repeat the others only", in.in, len(in.results))
+	partly := millrace.Errorf(millrace.CodePartlyCommitted, "%d of %d events are in; repeat the others only", in.in, len(in.results))
 	partly.Events = in.results
 	return in.in, partly
 }

@@ -214,32 +214,6 @@ func newSubscriptionDelete(r *remote) *cobra.Command {
 	return cmd
 }
 
-func newSubscriptionPause(r *remote) *cobra.Command {
-	return &cobra.Command{
-		Use: "pause NAME", Short: "Stop the sending; events are still collected", Args: exactArgs("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.open()
-			if err != nil {
-				return err
-			}
-			return c.Subscriptions().Pause(cmd.Context(), args[0])
-		},
-	}
-}
-
-func newSubscriptionResume(r *remote) *cobra.Command {
-	return &cobra.Command{
-		Use: "resume NAME", Short: "End a pause or a disabling", Args: exactArgs("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.open()
-			if err != nil {
-				return err
-			}
-			return c.Subscriptions().Resume(cmd.Context(), args[0])
-		},
-	}
-}
-
 func newSubscriptionTest(r *remote) *cobra.Command {
 	return &cobra.Command{
 		Use: "test NAME", Short: "Send a ping now and show what came of it", Args: exactArgs("NAME"),

@@ -120,7 +120,7 @@ type answer struct {
 	allow    string
 
 	kind   string                    // the body's content type; application/json if empty
-	stream func(http.ResponseWriter) // sends a body without an end, in place of body
+	stream func(http.ResponseWriter) // sends a body without an end, in place of body, after the rest of the answer
 }
 
 // ok answers 200 with a body.
@@ -148,7 +148,8 @@ func isClean(p string) bool {
 }
 
 // serve runs one request through its steps and sends what comes of it. The route
-// is how the request is known to those who watch: never its path.
+// is how the request is known to those who watch: never its path. A stream is answered when
+// it stands: how long its reader stays is no measure of the server.
 func (s *server) serve(w http.ResponseWriter, r *http.Request, route string, step func(http.ResponseWriter, *call) (answer, error)) {
 	start := time.Now()
 	c := &call{Request: r, id: requestID(r)}
@@ -158,6 +159,9 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, route string, ste
 	status := send(w, c, a, err)
 	span.Answered(status)
 	s.record(c, route, status, time.Since(start), err)
+	if err == nil && a.stream != nil {
+		a.stream(w)
+	}
 }
 
 // attempt runs a step; a panic is an internal error.

@@ -8,9 +8,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/millrace-dev/millrace/api"
 )
@@ -163,5 +168,34 @@ func TestAReaderThatDoesNotReadDoesNotHoldTheServer(t *testing.T) {
 	case <-ended:
 	case <-time.After(20 * time.Second):
 		t.Error("the request goes on")
+	}
+}
+
+// counted is the metrics of a site, as lines.
+type counted struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (c *counted) Request(route string, status int, _ time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lines = append(c.lines, fmt.Sprint(route, " ", status))
+}
+
+func (c *counted) Expose() (string, []byte, error) { return "", nil, nil }
+
+func (c *counted) seen() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.lines)
+}
+
+func TestAStreamIsCountedAndTracedWhenItStands(t *testing.T) {
+	count, spans := &counted{}, tracetest.NewSpanRecorder()
+	s := newSite(t, openBroker(t), Options{Metrics: count, TracerProvider: trace.NewTracerProvider(trace.WithSpanProcessor(spans))})
+	s.watch("?match=:orders:")
+	if got := count.seen(); !slices.Equal(got, []string{"GET /v1/live 200"}) || len(spans.Ended()) != 1 {
+		t.Errorf("while it is read: %q and %d spans", got, len(spans.Ended()))
 	}
 }

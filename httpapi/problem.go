@@ -40,9 +40,8 @@ func send(w http.ResponseWriter, c *call, a answer, err error) int {
 	if a.status != http.StatusNoContent {
 		h.Set("Content-Type", kind)
 	}
-	if a.stream != nil {
+	if a.stream != nil { // the body follows
 		w.WriteHeader(a.status)
-		a.stream(w)
 		return a.status
 	}
 	if a.status != http.StatusNoContent {

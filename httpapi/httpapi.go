@@ -42,8 +42,9 @@ type Options struct {
 	// machine and from no other site's page.
 	RootToken string
 
-	// HealthOnly serves only what needs no token, such as /readyz: for a node that
-	// does other work and takes no requests.
+	// HealthOnly serves only what tells of the node itself: its health, its metrics, for
+	// which a token is needed as ever, and the description of what it serves. It is for a
+	// node that does other work and takes no requests.
 	HealthOnly bool
 
 	Version     string        // of the program, for the API's description
@@ -63,7 +64,7 @@ func Handler(b Backend, o Options) http.Handler {
 		routes: routes(), metrics: o.Metrics, tracer: tracing.New(o.TracerProvider),
 	}
 	if o.HealthOnly {
-		s.routes = slices.DeleteFunc(s.routes, func(rt route) bool { return rt.scope != scopeNone && rt.path != "/metrics" })
+		s.routes = slices.DeleteFunc(s.routes, func(rt route) bool { return !rt.ofNode })
 	}
 	if s.beatEvery == 0 {
 		s.beatEvery = beatEvery

@@ -62,6 +62,9 @@ func newSubscriptionCreate(r *remote) *cobra.Command {
 				return err
 			}
 			s, _, err := c.Subscriptions().Put(cmd.Context(), args[0], spec)
+			if secret == "" && millrace.CodeOf(err) == millrace.CodeOutcomeUnknown {
+				return hint(err, "It may be defined: repeat the command. If no secret is printed then, `millrace subscription rotate "+args[0]+"` makes another.")
+			}
 			if err != nil {
 				return err
 			}

@@ -159,7 +159,7 @@ func (b *Broker) start(ctx context.Context) error {
 	b.unwatch = b.engine.Watch(b.heed)
 	b.agents.Go(func() { b.registry.run(run) })
 	b.agents.Go(func() { b.herald.run(run, b.reaper.setMembers) })
-	b.agents.Go(func() { b.waiting.run(run) })
+	b.agents.Go(func() { b.waiting.run(run, b.engine.Wanted) })
 	b.agents.Go(func() { b.gallery.run(run) })
 	if b.has(RoleMonitor) {
 		b.agents.Go(func() { b.reaper.run(run) })

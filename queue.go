@@ -226,6 +226,11 @@ type Queues interface {
 	Tenants(ctx context.Context, lane int, queue, after string, limit int) ([]TenantStats, error)
 	Tenant(ctx context.Context, lane int, queue, tenant string) (TenantStats, error)
 
+	// Wanted returns the uids of the queues that are marked wanted in the lane, in
+	// no given order: a hint will tell of these. Whoever waits for a queue that is
+	// not among them has missed its hint.
+	Wanted(ctx context.Context, lane int) ([]string, error)
+
 	// Stats counts the queue's messages in the lane. An unknown uid has none.
 	Stats(ctx context.Context, lane int, queue string) (QueueStats, error)
 }

@@ -7,13 +7,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/big"
 	"net/netip"
 	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,7 +63,7 @@ type Broker struct {
 	log      *slog.Logger
 	node     millrace.Node
 
-	gate     gate
+	gate     *gate
 	registry *registry
 	waiting  *waitingRoom
 	reaper   *reaper
@@ -106,7 +105,7 @@ func New(ctx context.Context, e millrace.Engine, o Options) (*Broker, error) {
 	if err := waterFault(o); err != nil {
 		return nil, err
 	}
-	b := &Broker{engine: e, identity: e.Identity(), log: o.Logger, observer: observerOf(o.Observer), tracer: tracing.New(o.TracerProvider)}
+	b := &Broker{engine: e, identity: e.Identity(), log: o.Logger, gate: newGate(), observer: observerOf(o.Observer), tracer: tracing.New(o.TracerProvider)}
 	id, err := b.ids.next()
 	if err != nil {
 		return nil, err
@@ -162,7 +161,7 @@ func (b *Broker) start(ctx context.Context) error {
 	b.unwatch = b.engine.Watch(b.heed)
 	b.agents.Go(func() { b.registry.run(run) })
 	b.agents.Go(func() { b.herald.run(run, b.reaper.setMembers) })
-	b.agents.Go(func() { b.waiting.run(run) })
+	b.agents.Go(func() { b.waiting.run(run, b.engine.Wanted) })
 	b.agents.Go(func() { b.gallery.run(run) })
 	if b.has(RoleMonitor) {
 		b.agents.Go(func() { b.reaper.run(run) })
@@ -274,11 +273,8 @@ func newToken() (t millrace.Token) {
 }
 
 // newUID names the data of a new sink.
-func newUID() (string, error) {
-	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64))
-	if err != nil {
-		return "", fmt.Errorf("make uid: %w", err)
-	}
-	s := strconv.FormatUint(n.Uint64(), 16)
-	return "0000000000000000"[len(s):] + s, nil
+func newUID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return hex.EncodeToString(b[:])
 }

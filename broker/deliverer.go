@@ -21,7 +21,6 @@ const (
 	takeBytes    = 8 << 20          // of their events
 	pendingExtra = 15 * time.Second // by which a batch is pending longer than its request may take
 	takeRetry    = time.Second      // after a take that failed
-	maxLogEvents = 20               // ids of events that an attempt's log names
 )
 
 // deliverer sends batches to subscriptions: it takes what is ready, a few at a time and by
@@ -162,13 +161,7 @@ func (d *deliverer) reserve(ctx context.Context) (n int) {
 }
 
 // pending is how long a batch may be on its way: longer than any request takes.
-func (d *deliverer) pending() time.Duration {
-	longest := time.Duration(0)
-	for _, s := range d.b.registry.now().subs {
-		longest = max(longest, s.spec.RequestTimeout)
-	}
-	return longest + pendingExtra
-}
+func (d *deliverer) pending() time.Duration { return d.b.registry.now().longest + pendingExtra }
 
 // subscription finds the subscription of a batch. Another node may have defined it a moment
 // ago: one that this node has not heard of is looked for in the store. If it was
@@ -219,21 +212,21 @@ func (d *deliverer) deliver(ctx context.Context, lane int, batch *millrace.Taken
 }
 
 // post sends a batch as it is written every time: from what is stored alone.
-func (d *deliverer) post(ctx context.Context, sub *subscription, batch *millrace.TakenBatch) (webhook.Outcome, millrace.Attempt) {
-	attempt := millrace.Attempt{
+func (d *deliverer) post(ctx context.Context, sub *subscription, batch *millrace.TakenBatch) (webhook.Outcome, attemptRecord) {
+	attempt := attemptRecord{Attempt: millrace.Attempt{
 		Batch: millrace.MessageID(batch.Name), Attempt: batch.Attempt, At: time.Now().UTC(), Count: len(batch.Events), Node: d.b.node.ID,
-	}
+	}}
 	events, err := eventsOf(batch.Events)
 	if err != nil {
 		d.log.Error("a batch cannot be read", "subscription", sub.name, "batch", attempt.Batch, "error", err)
 		return webhook.Outcome{Failure: webhook.FailedConnect}, attempt
 	}
-	for _, e := range events[:min(len(events), maxLogEvents)] {
-		attempt.Events = append(attempt.Events, e.ID)
+	for i := range events {
+		attempt.mark(events[i].ID)
 	}
 	body, kind := api.AppendPush(nil, millrace.BodyFormat(batch.Format), events)
 	outcome := d.send(ctx, sub, webhook.Delivery{ID: attempt.Batch, Attempt: batch.Attempt, ContentType: kind, Body: body})
-	recordOutcome(&attempt, &outcome)
+	recordOutcome(&attempt.Attempt, &outcome)
 	return outcome, attempt
 }
 
@@ -245,7 +238,7 @@ func (d *deliverer) send(ctx context.Context, sub *subscription, what webhook.De
 }
 
 // settle tells the store what came of a delivery.
-func (d *deliverer) settle(ctx context.Context, lane int, batch *millrace.TakenBatch, token millrace.Token, o webhook.Outcome, a millrace.Attempt) (millrace.SettledBatch, error) {
+func (d *deliverer) settle(ctx context.Context, lane int, batch *millrace.TakenBatch, token millrace.Token, o webhook.Outcome, a attemptRecord) (millrace.SettledBatch, error) {
 	log, err := json.Marshal(a)
 	if err != nil {
 		return millrace.SettledBatch{}, fmt.Errorf("write the log of an attempt: %w", err)
@@ -290,11 +283,13 @@ func (d *deliverer) conclude(ctx context.Context, sub *subscription, o *webhook.
 }
 
 // disable stops a subscription for good, until somebody resumes it, and says so in an event. One
-// that has another callback by now, or another under its name, is left alone: it was not asked.
+// that was resumed since, or has another callback, or is another under the name, is left
+// alone: it was not asked.
 func (d *deliverer) disable(ctx context.Context, sub *subscription, reason string) {
 	changed := false
 	err := Subscriptions{d.b}.change(ctx, sub.name, func(now *subscription, r *subscriptionRecord) {
-		changed = now.uid == sub.uid && r.Callback == sub.spec.Callback && r.State != millrace.StateDisabled
+		asked := now.uid == sub.uid && r.Callback == sub.spec.Callback && r.FreshAt.Equal(sub.freshAt)
+		changed = asked && r.State != millrace.StateDisabled
 		if changed {
 			r.State, r.Reason = millrace.StateDisabled, reason
 		}

@@ -42,9 +42,17 @@ func TestWhatOneCallbackAnsweredDoesNotDisableAnother(t *testing.T) {
 	if got := stateOf(t, s); got != millrace.StateActive {
 		t.Errorf("it is %s, but it is not the one that was asked", got)
 	}
-	b.deliverer.disable(t.Context(), b.registry.now().subs["shop"], "gone")
+	third := b.registry.now().subs["shop"]
+	b.deliverer.disable(t.Context(), third, "gone")
 	if got := stateOf(t, s); got != millrace.StateDisabled {
 		t.Errorf("it is %s, want disabled", got)
+	}
+	if err := s.Resume(t.Context(), "shop"); err != nil {
+		t.Fatal(err)
+	}
+	b.deliverer.disable(t.Context(), third, "gone")
+	if got := stateOf(t, s); got != millrace.StateActive {
+		t.Errorf("it is %s by what was answered before it was resumed", got)
 	}
 }
 

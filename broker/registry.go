@@ -38,7 +38,8 @@ type house struct {
 	subs    map[string]*subscription
 	subOf   map[string]*subscription // by uid
 	topics  map[string]millrace.Definition
-	removed []string // uids of what was last deleted and lanes know of
+	removed []string      // uids of what was last deleted and lanes know of
+	longest time.Duration // request timeout of any subscription
 	router  *router
 
 	triggers  map[string]*trigger
@@ -168,6 +169,7 @@ func (h *house) with(c millrace.Changes) (*house, error) {
 	next.removed = next.removed[max(0, len(next.removed)-maxRemoved):]
 	for _, s := range next.subs {
 		next.subOf[s.uid] = s
+		next.longest = max(next.longest, s.spec.RequestTimeout)
 	}
 	for _, t := range next.triggers {
 		next.triggerOf[t.digest] = t
@@ -328,12 +330,8 @@ func (r *registry) revive(ctx context.Context, h *house, gone []string) error {
 			continue
 		}
 		r.log.WarnContext(ctx, "the registry has lost the removal of a sink, which begins anew and empty", "kind", d.Kind, "name", d.Name)
-		var err error
-		if d.UID, err = newUID(); err != nil {
-			return err
-		}
-		_, err = r.engine.Define(ctx, d, d.Version)
-		if err != nil && millrace.CodeOf(err) != millrace.CodeChanged {
+		d.UID = newUID()
+		if _, err := r.engine.Define(ctx, d, d.Version); err != nil && millrace.CodeOf(err) != millrace.CodeChanged {
 			return err
 		}
 	}

@@ -114,21 +114,6 @@ func (s *subscription) pattern(topic string) string {
 	return ":" + topic + ":"
 }
 
-// secrets are those that sign now, as texts.
-func (s *subscription) secrets(now time.Time) (texts []string) {
-	for _, secret := range unexpired(s.spec.Secrets, now) {
-		texts = append(texts, secret.Text)
-	}
-	return texts
-}
-
-// unexpired are the secrets that have not ended.
-func unexpired(secrets []millrace.Secret, now time.Time) []millrace.Secret {
-	return slices.DeleteFunc(slices.Clone(secrets), func(s millrace.Secret) bool {
-		return !s.ExpiresAt.IsZero() && !now.Before(s.ExpiresAt)
-	})
-}
-
 // subscription finds a subscription by name; one that this node has not heard of yet is
 // looked for in the store before it is declared unknown.
 func (r *registry) subscription(ctx context.Context, name string) (*subscription, error) {
@@ -177,6 +162,9 @@ func (s Subscriptions) Put(ctx context.Context, name string, spec millrace.Subsc
 		}
 		created = sub.isNew
 		out, err = s.describe(ctx, sub)
+		if err != nil && made != "" {
+			out, err = sub.shown(), nil // the secret is told this once, and a new one holds nothing yet
+		}
 		out.MadeSecret = made
 		return err
 	})
@@ -196,8 +184,8 @@ func (s Subscriptions) faults(name string, spec *millrace.SubscriptionSpec) erro
 		u, _ := url.Parse(spec.Callback) // it has been parsed before
 		add("callback", s.b.guard.URLFault(u.Scheme == "https", u.Hostname()))
 	}
-	for _, secret := range spec.Secrets {
-		add("secret", webhook.SecretFault(secret.Text))
+	for _, m := range s.secretFaults(name, spec.Secrets) {
+		add("secret", m)
 	}
 	return millrace.Invalid(faults)
 }
@@ -218,11 +206,7 @@ func (s Subscriptions) define(ctx context.Context, name string, spec millrace.Su
 		made = webhook.NewSecret()
 		spec.Secrets = []millrace.Secret{{Text: made}}
 	}
-	uid, err := newUID()
-	if err != nil {
-		return nil, "", err
-	}
-	fresh := &subscription{definition: millrace.Definition{Kind: millrace.KindSubscription, Name: name, UID: uid}}
+	fresh := &subscription{definition: millrace.Definition{Kind: millrace.KindSubscription, Name: name, UID: newUID()}}
 	sub, err = s.write(ctx, fresh, subscriptionRecord{SubscriptionSpec: spec, Version: 1, State: millrace.StateActive})
 	if err != nil {
 		return nil, "", err
@@ -327,40 +311,6 @@ func (s Subscriptions) setState(ctx context.Context, name string, change func(*s
 	return s.change(ctx, name, change)
 }
 
-// Rotate gives a subscription a new secret; see millrace.SubscriptionService.
-func (s Subscriptions) Rotate(ctx context.Context, name, secret string, overlap time.Duration) (string, time.Time, error) {
-	if err := s.b.gate.enter(); err != nil {
-		return "", time.Time{}, err
-	}
-	defer s.b.gate.leave()
-	if secret == "" {
-		secret = webhook.NewSecret()
-	}
-	if m := webhook.SecretFault(secret); m != "" {
-		return "", time.Time{}, millrace.Invalid([]millrace.Fault{{Location: "secret", Message: m}})
-	}
-	if overlap < 0 || overlap > millrace.MaxDelay {
-		return "", time.Time{}, millrace.Invalid([]millrace.Fault{{Location: "overlap", Message: "must be between 0s and " + millrace.MaxDelay.String()}})
-	}
-	now := time.Now().UTC().Truncate(time.Millisecond)
-	until := now.Add(overlap)
-	err := s.change(ctx, name, func(_ *subscription, r *subscriptionRecord) {
-		secrets := []millrace.Secret{{Text: secret}}
-		for _, old := range unexpired(r.Secrets, now) {
-			if old.Text == secret || overlap == 0 {
-				continue
-			}
-			if old.ExpiresAt.IsZero() || old.ExpiresAt.After(until) {
-				old.ExpiresAt = until
-			}
-			secrets = append(secrets, old)
-		}
-		r.Secrets = secrets
-		r.Version++
-	})
-	return secret, until, err
-}
-
 // Get returns a subscription with what it holds.
 func (s Subscriptions) Get(ctx context.Context, name string) (millrace.Subscription, error) {
 	sub, err := s.enter(ctx, name)
@@ -376,16 +326,28 @@ func (s Subscriptions) List(ctx context.Context, page millrace.Page) ([]millrace
 	return listed(ctx, s.b, page, func(h *house) map[string]*subscription { return h.subs }, s.describe)
 }
 
+// shown is a subscription without what it holds.
+func (s *subscription) shown() millrace.Subscription {
+	out := millrace.Subscription{Name: s.name, Version: s.version, State: s.state, Reason: s.reason, Spec: s.spec}
+	out.Spec.Secrets = unexpired(s.spec.Secrets, time.Now())
+	return out
+}
+
 // describe gathers what a subscription holds in all lanes.
 func (s Subscriptions) describe(ctx context.Context, sub *subscription) (millrace.Subscription, error) {
-	out := millrace.Subscription{Name: sub.name, Version: sub.version, State: sub.state, Reason: sub.reason, Spec: sub.spec}
-	out.Spec.Secrets = unexpired(sub.spec.Secrets, time.Now())
+	lanes, err := s.b.subscriptionStats(ctx, sub)
+	if err != nil {
+		return millrace.Subscription{}, err
+	}
+	return sub.holding(lanes), nil
+}
+
+// holding is the subscription with what the lanes say that it holds.
+func (s *subscription) holding(lanes []millrace.SubscriptionStats) millrace.Subscription {
+	out := s.shown()
 	parked, reason := false, ""
-	for lane := range s.b.identity.Lanes {
-		stats, err := s.b.engine.SubscriptionStats(ctx, lane, sub.uid)
-		if err != nil {
-			return millrace.Subscription{}, err
-		}
+	for i := range lanes {
+		stats := &lanes[i]
 		out.Queued += stats.Queued
 		out.Sent += stats.Sent
 		out.Failed += stats.Failed
@@ -401,7 +363,7 @@ func (s Subscriptions) describe(ctx context.Context, sub *subscription) (millrac
 		out.State = millrace.StateFailing
 	}
 	out.Reason = cmp.Or(out.Reason, reason)
-	return out, nil
+	return out
 }
 
 // earlier is the earlier of two times; zero is no time.

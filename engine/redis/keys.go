@@ -55,6 +55,7 @@ const (
 	dueKey     = ":due"     // sorted set: what is due, by time
 	topicsKey  = ":topics"  // hash: topic → count, last
 	trashKey   = ":trash"   // list: uids of removed sinks that are to be swept
+	wantedKey  = ":wanted"  // set: uids of queues of which a hint will tell
 	removedKey = ":removed" // set: uids that were removed, for ever
 	dedupeKey  = ":dedupe"  // hash, in two generations 0 and 1: digest → stamp
 	lastKey    = ":key"     // hash, in two generations: tenant, NUL, key → seq
@@ -114,8 +115,7 @@ const (
 	nameKey    = ":name:"   // hash: a definition; kind/name follows
 	deletedKey = ":deleted" // sorted set: uid and kind/name of deleted ones, by version
 	tracesKey  = ":traces"  // hash: the same → the definition
-	nodesKey   = ":nodes"   // hash: node → record
-	seenKey    = ":seen"    // sorted set: node by the time it was seen
+	nodesKey   = ":nodes"   // hash: node → when it was seen, its record
 )
 
 // queue is the own key of a queue in a lane.

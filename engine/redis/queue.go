@@ -146,6 +146,15 @@ func (e *Engine) Extend(ctx context.Context, lane int, x millrace.Extend) (millr
 	return millrace.Extended{Until: moment(intOf(reply[0])), Due: next(intOf(reply[1])), Lost: indexes(listOf(reply[2]))}, nil
 }
 
+// Wanted returns the uids of the queues that somebody waits for.
+func (e *Engine) Wanted(ctx context.Context, lane int) ([]string, error) {
+	reply, err := e.runLane(ctx, &e.scripts.wanted, lane, timeless)
+	if err != nil {
+		return nil, err
+	}
+	return texts(listOf(reply[0])), nil
+}
+
 // Stats counts a queue's messages in a lane.
 func (e *Engine) Stats(ctx context.Context, lane int, queue string) (millrace.QueueStats, error) {
 	reply, err := e.runLane(ctx, &e.scripts.queueStats, lane, timeless, queue)

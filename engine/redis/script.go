@@ -47,7 +47,7 @@ type scripts struct {
 	topicList, topicForget, nodeBeat, nodeLeave, permit   script
 	batchTake, batchSettle, batchList, batchRetry         script
 	batchDrop, batchOldest, batchLog, batchStats          script
-	batchInject, publishBatch                             script
+	batchInject, publishBatch, wanted                     script
 }
 
 // What a script is made of before its own text, and whether it runs on a full
@@ -101,6 +101,7 @@ func newScripts() *scripts {
 		batchStats:      reading(compose("batch_stats", allowOOM, batched)),
 		batchInject:     promising(compose("batch_inject", denyOOM, batched+" prelude_collect")),
 		queueStats:      reading(compose("queue_stats", allowOOM, shared)),
+		wanted:          reading(compose("queue_wanted", allowOOM, shared)),
 		topicList:       reading(compose("topic_list", allowOOM, shared)),
 		topicForget:     compose("topic_forget", allowOOM, shared),
 		nodeBeat:        compose("node_beat", allowOOM, shared),

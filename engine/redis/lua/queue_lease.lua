@@ -142,6 +142,7 @@ for i = 1, count do
 end
 local left = call('LLEN', q.key .. ':ring')
 q.wanted = left == 0 and q.wake == ''
+if count == 0 then q.listed = nil end -- who found nothing sees to it that the list tells
 save(q)
 keep()
 return {now, left, due(), tries, reply}

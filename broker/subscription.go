@@ -163,7 +163,7 @@ func (s Subscriptions) Put(ctx context.Context, name string, spec millrace.Subsc
 		created = sub.isNew
 		out, err = s.describe(ctx, sub)
 		if err != nil && made != "" {
-			out, err = sub.shown(), nil // the secret is told this once, and a new one holds nothing yet
+			out, err = sub.holding(nil), nil // the secret is told this once, and a new one holds nothing yet
 		}
 		out.MadeSecret = made
 		return err
@@ -326,13 +326,6 @@ func (s Subscriptions) List(ctx context.Context, page millrace.Page) ([]millrace
 	return listed(ctx, s.b, page, func(h *house) map[string]*subscription { return h.subs }, s.describe)
 }
 
-// shown is a subscription without what it holds.
-func (s *subscription) shown() millrace.Subscription {
-	out := millrace.Subscription{Name: s.name, Version: s.version, State: s.state, Reason: s.reason, Spec: s.spec}
-	out.Spec.Secrets = unexpired(s.spec.Secrets, time.Now())
-	return out
-}
-
 // describe gathers what a subscription holds in all lanes.
 func (s Subscriptions) describe(ctx context.Context, sub *subscription) (millrace.Subscription, error) {
 	lanes, err := s.b.subscriptionStats(ctx, sub)
@@ -344,7 +337,8 @@ func (s Subscriptions) describe(ctx context.Context, sub *subscription) (millrac
 
 // holding is the subscription with what the lanes say that it holds.
 func (s *subscription) holding(lanes []millrace.SubscriptionStats) millrace.Subscription {
-	out := s.shown()
+	out := millrace.Subscription{Name: s.name, Version: s.version, State: s.state, Reason: s.reason, Spec: s.spec}
+	out.Spec.Secrets = unexpired(s.spec.Secrets, time.Now())
 	parked, reason := false, ""
 	for i := range lanes {
 		stats := &lanes[i]

@@ -266,8 +266,10 @@ func (s Spans) Percentile(p int) int64 {
 // operation each, opened in the step that puts them there (Publish, Start, Inject, Redrive) and moved in the
 // step that moves them: status and queue never disagree. Each method is one atomic step in one lane.
 //
-// An operation's number is its message's name; of a redriven message, which has had one before, it is the lane
-// clock's next number. It begins QUEUED. Lease makes it RUNNING: one attempt more, StartedAt now, no progress. An ack ends it in SUCCESS,
+// An operation's number is its message's name. An event that is published to several tracked queues has one name in
+// all of them: the first of its Operations is numbered by it, each further one by the lane clock's next number, drawn after the event's
+// seq and before the next event's. Of a redriven message, which has had an operation before, it is the lane clock's next
+// number too, drawn in the order of their names. It begins QUEUED. Lease makes it RUNNING: one attempt more, StartedAt now, no progress. An ack ends it in SUCCESS,
 // with the item's Output; a bury, or attempts that are spent, in ERROR; a retry, a lease that ends and a release make it QUEUED
 // again, with the item's Error or ErrorLeaseEnded, and count as retried. Purge, DropOldest and Sweep cancel those of
 // the messages that they remove. When its message is a dead letter it has finished: what becomes of that is not
@@ -275,8 +277,8 @@ func (s Spans) Percentile(p int) int64 {
 //
 // A QUEUED one that is cancelled has finished at once. Its message keeps its place, counts as waiting or
 // delayed (and as QueueStats.Cancelled), and is not shown by Peek; a lease that comes to it drops it instead of giving it out: it counts as one of
-// Max and of its tenant's turn, is gone as if it had been acked, and counts nowhere. A RUNNING one is only marked: Extend
-// tells of it, and what would make it wait again, or dead because its attempts are spent, cancels it instead, and its message is gone. An ack or a bury ends it as
+// Max and of its tenant's turn, not of MaxBytes, is gone as if it had been acked, and counts nowhere. A RUNNING one is only marked: Extend
+// tells of it, and what would make it wait again, or dead because its attempts are spent, cancels it instead, with that error, and its message is gone and counts nowhere (in Step: ReasonCancelled). An ack or a bury ends it as
 // it would any other.
 //
 // One that has finished is kept for the queue's Retention, or ErrorRetention after ERROR, as they were then:
@@ -285,20 +287,24 @@ func (s Spans) Percentile(p int) int64 {
 //
 // Counted at each move, in the bucket of now and in the queue's total: Success, Error, Cancelled, Retried; at an operation's
 // first lease how long it was queued (since QueuedAt, or since its Delay was over); at SUCCESS and ERROR how long its last attempt took.
-// Removing a queue removes its counts.
+// Removing a queue removes its counts and what ListOperations knows of it by queue; its operations that are open stay so until Sweep
+// cancels them, at the lane's last now and with the Retention that the queue had. They can be cancelled until then.
+//
+// Reads (Operation, ListOperations, OperationCounts) do not move the lane's clock. A lease at most once of a tracked queue is CodeInvalid.
 type Operations interface {
 	// Start puts one event into one tracked queue, with an operation, whatever the queue's
 	// match: it gets the lane's next seq and no prev, and is in no key's chain, in no topic and not shown live; it counts
 	// as published. If an operation of the same Dedupe has not finished, that one is the answer and nothing is stored.
 	// CodeNotFound: the lane does not know the uid. CodeNotTracked: the queue is not tracked.
-	// CodeFull, CodeStoreFull: as with Publish.
+	// CodeFull, CodeStoreFull: as with Publish, with a Delay too. Checked in this order: uid, tracked, Dedupe, room.
 	Start(ctx context.Context, lane int, s Start) (Started, error)
 
 	// Operation returns one, or CodeNotFound. With Watch its next change (of status, progress or the wish to cancel)
-	// sends one HintOperation; one that has finished does not change.
+	// sends one HintOperation; one that has finished does not change. A Report is a change, whatever it says; a second wish to cancel is none.
 	Operation(ctx context.Context, lane int, r ReadOperation) (StoredOperation, error)
 
-	// ListOperations returns operations, the highest number first. It looks at MaxListExamined at most; next is the
+	// ListOperations returns operations, the highest number first. It looks at MaxListExamined at most, of the subject if there is
+	// one and otherwise of the queue, those that have expired but are not forgotten among them, until it has Limit; next is the
 	// lowest number it looked at, or 0 if there is no lower one.
 	ListOperations(ctx context.Context, lane int, p OperationPage) (list []StoredOperation, next uint64, err error)
 
@@ -307,10 +313,10 @@ type Operations interface {
 	CancelOperation(ctx context.Context, lane int, now time.Time, number uint64) (StoredOperation, error)
 
 	// Report tells of progress: the percent is raised, never lowered, the note is replaced. CodeLost: the
-	// operation is not of this message, or that is not leased under the token, or now is not before its deadline; nothing changes.
+	// operation is unknown or not of this message, or that is not leased under the token, or now is not before its deadline; nothing changes.
 	Report(ctx context.Context, lane int, p ProgressReport) error
 
 	// OperationCounts returns the buckets in which anything was counted, by time, unless they began longer than
-	// Kept before now, and the tally since the queue was made. An unknown uid has none.
+	// Kept before now (one that began exactly then is there), and the tally since the queue was made. An unknown uid has none.
 	OperationCounts(ctx context.Context, lane int, q CountQuery) ([]OperationCount, Tally, error)
 }

@@ -184,7 +184,8 @@ type Queues interface {
 
 	// Peek shows waiting messages in the order in which they would be served if
 	// every turn were one message, or one tenant's by name. At most 1,000, of the
-	// first 1,000 tenants of the ring; in an ordered queue only heads.
+	// first 1,000 tenants of the ring; in an ordered queue only heads. It looks at 1,000
+	// messages at most, those that it does not show because they were cancelled among them.
 	Peek(ctx context.Context, lane int, p Peek) ([]QueuedMessage, error)
 
 	// Dead lists dead letters by name, after one.

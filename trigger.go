@@ -7,7 +7,7 @@ import (
 
 // Triggers is the part of an engine that counts how often something fired. Each method is one atomic step in one lane.
 type Triggers interface {
-	// Fire counts one firing, unless PerMinute of them were counted in this minute already.
+	// Fire counts one firing, unless PerMinute of them were counted in this minute of the clock already, under whatever limit.
 	// CodeNotFound: the uid was removed.
 	Fire(ctx context.Context, lane int, f Fire) (Fired, error)
 

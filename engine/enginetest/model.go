@@ -11,9 +11,6 @@ import (
 // maps, every question answered by looking at everything. It is a
 // millrace.Engine, and what it answers is right by being obvious.
 type Model struct {
-	millrace.Operations // to come
-	millrace.Triggers   // to come
-
 	mu       sync.Mutex
 	identity millrace.Identity
 	clock    func() time.Time
@@ -46,10 +43,13 @@ type modelLane struct {
 	subs        map[string]*modelSub
 	subRing     []string // uids, in the order of their turns
 	subWanted   bool
-	subTrash    int             // events of batches that removed subscriptions left
-	exits       []millrace.Exit // what the commit under way has dropped
-	joined      int             // how often a message has joined a lease group
-	places      int             // how often a message has taken a place in the line of its key
+	subTrash    int                               // events of batches that removed subscriptions left
+	exits       []millrace.Exit                   // what the commit under way has dropped
+	operations  []*modelOperation                 // by number
+	retired     map[string]millrace.QueueSettings // of removed queues
+	fired       map[string]*modelFired            // by the trigger's uid
+	joined      int                               // how often a message has joined a lease group
+	places      int                               // how often a message has taken a place in the line of its key
 }
 
 // modelQueue is one queue in one lane: its unsettled and dead messages by name,
@@ -64,6 +64,8 @@ type modelQueue struct {
 	acked    int64
 	spent    int64
 	dropped  int64
+	total    millrace.Tally
+	counts   map[countedAt]*millrace.OperationCount
 }
 
 // modelStamp is what is remembered of an id.
@@ -105,6 +107,8 @@ type modelMessage struct {
 
 	reason, err string // of a dead one
 	died        int64
+
+	operation *modelOperation // the latest; nil in a queue that is not tracked
 }
 
 var _ millrace.Engine = (*Model)(nil)
@@ -121,6 +125,7 @@ func NewModel(lanes int, clock func() time.Time) *Model {
 			lane: uint64(i), lanes: uint64(lanes),
 			digests: map[millrace.Digest]modelStamp{}, last: map[[2]string]uint64{},
 			topics: map[string]millrace.TopicStats{}, queues: map[string]*modelQueue{}, removed: map[string]bool{}, subs: map[string]*modelSub{},
+			retired: map[string]millrace.QueueSettings{}, fired: map[string]*modelFired{},
 		})
 	}
 	return m

@@ -28,8 +28,10 @@ func (m *Model) Peek(_ context.Context, lane int, p millrace.Peek) ([]millrace.Q
 	}
 	defer m.leave()
 	var shown []millrace.QueuedMessage
+	looked := 0
 	show := func(msg *modelMessage) {
-		if len(shown) < p.Limit {
+		looked++
+		if len(shown) < p.Limit && looked <= 1000 && !msg.cancelled() {
 			shown = append(shown, msg.queued())
 		}
 	}
@@ -98,8 +100,16 @@ func (m *Model) Redrive(_ context.Context, lane int, d millrace.DeadOf) (done, l
 		return 0, 0, err
 	}
 	defer m.leave()
+	if q.settings.Tracked && (d.All || len(d.Openings) != len(d.Names)) {
+		return 0, 0, millrace.Errorf(millrace.CodeInvalid, "each name needs an opening")
+	}
 	m.tick(l, d.Now)
 	some, left := q.selected(d)
+	for _, msg := range some {
+		if q.settings.Tracked {
+			l.open(msg, l.next(), d.Openings[slices.Index(d.Names, msg.name)])
+		}
+	}
 	for _, msg := range slices.Backward(some) {
 		l.places++
 		msg.state, msg.place, msg.attempts, msg.due = waiting, -l.places, 0, 0
@@ -133,6 +143,7 @@ func (m *Model) Purge(_ context.Context, lane int, p millrace.Purge) (done, left
 	}
 	defer m.leave()
 	m.tick(l, p.Now)
+	before := l.due()
 	var all []*modelMessage
 	for _, msg := range q.messages {
 		if (msg.state == waiting || msg.state == delayed) && (p.Tenant == "" || msg.tenant == p.Tenant) {
@@ -141,11 +152,13 @@ func (m *Model) Purge(_ context.Context, lane int, p millrace.Purge) (done, left
 	}
 	done = min(len(all), p.Max)
 	for _, msg := range all[:done] {
+		m.cancel(l, msg)
 		l.drop(q, msg)
 	}
 	for _, msg := range all[:done] {
 		m.wait(l, q, msg.tenant)
 	}
+	m.hintDue(l, before)
 	return done, len(all) - done, nil
 }
 

@@ -179,14 +179,26 @@ func (m *Model) stamp(l *modelLane, e millrace.CommitEvent) millrace.Stamp {
 		m.collect(l, uid, s.Seq, modelEvent{seq: s.Seq, prev: s.Prev, recorded: l.t, body: slices.Clone(e.Body)})
 	}
 	for _, uid := range e.Queues {
-		m.append(l, l.queues[uid], &modelMessage{
+		msg := &modelMessage{
 			name: s.Seq, seq: s.Seq, prev: s.Prev, recorded: l.t, tenant: e.Tenant, key: e.Key, body: slices.Clone(e.Body),
-		})
-		if name := l.dropOldest(l.queues[uid], e.Tenant); name != 0 {
-			l.exits = append(l.exits, millrace.Exit{Queue: uid, Name: name, Reason: millrace.ReasonMaxLength})
 		}
+		m.append(l, l.queues[uid], msg)
+		l.openFor(msg, uid, e.Operations)
+		m.dropOldest(l, l.queues[uid], e.Tenant)
 	}
 	return s
+}
+
+// openFor opens the operation of a published message, if its queue is tracked: the first
+// of an event under the seq, each further one under the lane's next number.
+func (l *modelLane) openFor(msg *modelMessage, uid string, openings []millrace.Opening) {
+	i := slices.IndexFunc(openings, func(o millrace.Opening) bool { return o.Queue == uid })
+	switch {
+	case i == 0:
+		l.open(msg, msg.name, openings[0])
+	case i > 0:
+		l.open(msg, l.next(), openings[i])
+	}
 }
 
 // append puts a message into a queue, the last of its tenant and of its key.
@@ -197,19 +209,20 @@ func (m *Model) append(l *modelLane, q *modelQueue, msg *modelMessage) {
 	m.wait(l, q, msg.tenant)
 }
 
-// dropOldest drops one message of a tenant that has more than the queue allows, and names it.
-func (l *modelLane) dropOldest(q *modelQueue, tenant string) (name uint64) {
+// dropOldest drops one message of a tenant that has more than the queue allows.
+func (m *Model) dropOldest(l *modelLane, q *modelQueue, tenant string) {
 	s := q.settings
 	if !s.DropOldest || s.MaxLength == 0 || q.count(tenant, waiting) <= s.MaxLength {
-		return 0
+		return
 	}
 	for _, msg := range q.messages {
 		if msg.tenant == tenant && msg.state == waiting {
+			m.cancel(l, msg)
 			l.drop(q, msg)
-			return msg.name
+			l.exits = append(l.exits, millrace.Exit{Queue: s.UID, Name: msg.name, Reason: millrace.ReasonMaxLength})
+			return
 		}
 	}
-	return 0
 }
 
 // drop removes a message and counts it.
@@ -286,10 +299,14 @@ func (m *Model) Inject(_ context.Context, lane int, in millrace.Inject) error {
 	}
 	m.tick(l, in.Now)
 	for _, e := range in.Events {
-		m.append(l, q, &modelMessage{
+		msg := &modelMessage{
 			name: l.next(), seq: e.Seq, prev: e.Prev, recorded: e.RecordedAt.UnixMilli(),
 			tenant: e.Tenant, key: e.Key, body: slices.Clone(e.Body),
-		})
+		}
+		m.append(l, q, msg)
+		if e.Opening != nil {
+			l.open(msg, msg.name, *e.Opening)
+		}
 	}
 	return nil
 }

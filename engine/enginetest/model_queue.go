@@ -43,6 +43,9 @@ func (m *Model) Lease(_ context.Context, lane int, o millrace.Lease) (millrace.L
 		return millrace.Leased{}, err
 	}
 	defer m.leave()
+	if q.settings.Tracked && o.For == 0 {
+		return millrace.Leased{}, millrace.Errorf(millrace.CodeInvalid, "what is tracked is leased for some time")
+	}
 	m.tick(l, o.Now)
 	before := l.due()
 	done := millrace.Leased{Until: at(l.t + whole(o.For))}
@@ -52,10 +55,15 @@ func (m *Model) Lease(_ context.Context, lane int, o millrace.Lease) (millrace.L
 		return done, nil
 	}
 	give := func(msg *modelMessage) {
+		if msg.cancelled() {
+			q.remove(msg)
+			return
+		}
 		l.give(q, msg, o)
+		m.run(l, msg)
 		done.Messages = append(done.Messages, millrace.LeasedMessage{
 			Name: msg.name, Seq: msg.seq, Prev: msg.prev, RecordedAt: at(msg.recorded), Tenant: msg.tenant,
-			Attempt: msg.attempts, Body: slices.Clone(msg.body),
+			Attempt: msg.attempts, Body: slices.Clone(msg.body), Operation: msg.operationID(),
 		})
 	}
 	q.serve(o.Max, o.MaxBytes, give, func(msg *modelMessage) {
@@ -130,14 +138,17 @@ func (m *Model) settleOne(l *modelLane, q *modelQueue, msg *modelMessage, verb m
 	case verb == millrace.Ack:
 		q.acked++
 		q.remove(msg)
+		m.succeed(l, msg, item.Output)
 		m.wait(l, q, msg.tenant)
 	case verb == millrace.Bury:
 		m.bury(l, q, msg, millrace.ReasonBuried, item.Error)
+	case msg.unwanted():
+		m.stop(l, q, msg, item.Error)
 	case q.exhausted(msg) && !q.settings.Block:
 		done.Dead++
 		m.bury(l, q, msg, millrace.ReasonAttempts, item.Error)
 	default:
-		m.again(l, q, msg, whole(item.Delay))
+		m.again(l, q, msg, whole(item.Delay), item.Error)
 	}
 }
 
@@ -154,6 +165,9 @@ func (m *Model) Extend(_ context.Context, lane int, e millrace.Extend) (millrace
 	for i, item := range e.Items {
 		if msg := q.live(l.t, item); msg != nil {
 			l.join(q, msg, item.Token, l.t+whole(e.For))
+			if msg.unwanted() {
+				done.Cancelled = append(done.Cancelled, i)
+			}
 		} else {
 			done.Lost = append(done.Lost, i)
 		}
@@ -206,6 +220,9 @@ func (m *Model) Stats(_ context.Context, lane int, uid string) (millrace.QueueSt
 		msg.countIn(&s.QueueCounts)
 		if msg.state == waiting {
 			wait[msg.tenant] = true
+		}
+		if msg.cancelled() {
+			s.Cancelled++
 		}
 		if msg.state != dead && (oldest == 0 || msg.name < oldest) {
 			oldest = msg.name

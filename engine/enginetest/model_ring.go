@@ -57,7 +57,7 @@ func (q *modelQueue) count(tenant string, state modelState) int {
 // serve takes the next messages off the ring and gives each to take, and to
 // after when the ring has moved on.
 func (q *modelQueue) serve(limit, bytes int, take, after func(*modelMessage)) {
-	served, size := 0, 0
+	served, given, size := 0, 0, 0
 	for served < limit && len(q.ring) > 0 {
 		tenant := q.ring[0]
 		msg := q.first(tenant)
@@ -65,9 +65,12 @@ func (q *modelQueue) serve(limit, bytes int, take, after func(*modelMessage)) {
 			q.ring, q.credit = q.ring[1:], 0
 			continue
 		}
-		size += len(msg.body)
-		if size > bytes && served > 0 {
-			return
+		if !msg.cancelled() {
+			size += len(msg.body)
+			if size > bytes && given > 0 {
+				return
+			}
+			given++
 		}
 		take(msg)
 		served++

@@ -11,8 +11,8 @@ import (
 )
 
 // dueEntry is something that happens at a time: B a batch is ready, D a retry
-// returns, E a delayed event is handed out, K a park ends, L a lease ends, T a batch
-// was pending too long, X a dead letter and Y a dead batch is forgotten.
+// returns, E a delayed event is handed out, K a park ends, L a lease ends, O an
+// operation is forgotten, T a batch was pending too long, X a dead letter and Y a dead batch is forgotten.
 type dueEntry struct {
 	at    int64
 	kind  byte
@@ -23,6 +23,8 @@ type dueEntry struct {
 	held  *modelHeld
 	sub   *modelSub
 	batch *modelBatch
+
+	operation *modelOperation
 }
 
 // entries are all of a lane's, in the order of Step.
@@ -39,6 +41,7 @@ func (l *modelLane) entries() []dueEntry {
 		all = append(all, dueEntry{at: h.next, kind: 'E', name: h.name, held: h})
 	}
 	all = append(all, l.batchEntries()...)
+	all = append(all, l.operationEntries()...)
 	slices.SortFunc(all, dueEntry.compare)
 	return all
 }
@@ -69,7 +72,7 @@ func (l *modelLane) due() time.Duration {
 	for _, h := range l.held {
 		earlier(h.next)
 	}
-	for _, e := range l.batchEntries() {
+	for _, e := range append(l.batchEntries(), l.operationEntries()...) {
 		earlier(e.at)
 	}
 	if next < 0 {
@@ -120,37 +123,43 @@ func (m *Model) stepOne(l *modelLane, e dueEntry, done *millrace.Stepped) {
 		e.held.next = l.t + whole(handedAgain)
 	case 'L':
 		done.Expired++
-		reason := millrace.ReasonLeaseEnded
-		if m.expire(l, e.queue, e.msg) {
+		reason := m.expire(l, e.queue, e.msg)
+		if reason == millrace.ReasonAttempts {
 			done.Dead++
-			reason = millrace.ReasonAttempts
 		}
 		done.Exits = append(done.Exits, millrace.Exit{Queue: e.uid, Name: e.name, Reason: reason})
 	case 'X':
 		done.Forgotten++
 		done.Exits = append(done.Exits, millrace.Exit{Queue: e.uid, Name: e.name, Reason: millrace.ReasonRetention})
 		l.drop(e.queue, e.msg)
+	case 'O':
+		done.Ended++
+		l.forget(e.operation)
 	default:
 		m.stepBatch(l, e, done)
 	}
 }
 
-// expire ends the lease of a message that was not settled, and tells whether it is dead.
-func (m *Model) expire(l *modelLane, q *modelQueue, msg *modelMessage) (buried bool) {
-	if !q.exhausted(msg) {
-		m.again(l, q, msg, 0)
-		return false
+// expire ends the lease of a message that was not settled, and tells what became of it.
+func (m *Model) expire(l *modelLane, q *modelQueue, msg *modelMessage) (reason string) {
+	var delay int64
+	switch {
+	case msg.unwanted():
+		m.stop(l, q, msg, millrace.ErrorLeaseEnded)
+		return millrace.ReasonCancelled
+	case q.exhausted(msg) && !q.settings.Block:
+		m.bury(l, q, msg, millrace.ReasonAttempts, millrace.ErrorLeaseEnded)
+		return millrace.ReasonAttempts
+	case q.exhausted(msg):
+		delay = whole(q.settings.BlockDelay)
 	}
-	if q.settings.Block {
-		m.again(l, q, msg, whole(q.settings.BlockDelay))
-		return false
-	}
-	m.bury(l, q, msg, millrace.ReasonAttempts, "the lease ended")
-	return true
+	m.again(l, q, msg, delay, millrace.ErrorLeaseEnded)
+	return millrace.ReasonLeaseEnded
 }
 
 // again makes a message that was leased wait, at once or after a delay.
-func (m *Model) again(l *modelLane, q *modelQueue, msg *modelMessage, delay int64) {
+func (m *Model) again(l *modelLane, q *modelQueue, msg *modelMessage, delay int64, err string) {
+	m.requeue(l, msg, err)
 	if delay > 0 {
 		msg.state, msg.due = delayed, l.t+delay
 		m.wait(l, q, msg.tenant) // it is under its limit now
@@ -172,5 +181,6 @@ func (m *Model) bury(l *modelLane, q *modelQueue, msg *modelMessage, reason, err
 		msg.due = l.t + keep
 	}
 	q.spent++
+	m.fail(l, msg, err)
 	m.wait(l, q, msg.tenant)
 }

@@ -101,8 +101,10 @@ func (m *Model) Apply(_ context.Context, lane int, a millrace.Apply) (gone []str
 	l.stats.Version = max(l.stats.Version, a.Version)
 	for _, uid := range a.Removed {
 		l.removed[uid] = true
+		delete(l.fired, uid)
 		if q := l.queues[uid]; q != nil {
 			l.trash = append(l.trash, q.messages...)
+			l.retired[uid] = q.settings
 			delete(l.queues, uid)
 		}
 		if s := l.subs[uid]; s != nil {
@@ -116,7 +118,9 @@ func (m *Model) Apply(_ context.Context, lane int, a millrace.Apply) (gone []str
 		case l.removed[s.UID]:
 			gone = append(gone, s.UID)
 		case q == nil:
-			l.queues[s.UID] = &modelQueue{settings: s, tenants: map[string]millrace.TenantSettings{}}
+			l.queues[s.UID] = &modelQueue{
+				settings: s, tenants: map[string]millrace.TenantSettings{}, counts: map[countedAt]*millrace.OperationCount{},
+			}
 		case s.Version >= q.settings.Version:
 			m.change(l, q, s)
 		}
@@ -126,7 +130,7 @@ func (m *Model) Apply(_ context.Context, lane int, a millrace.Apply) (gone []str
 
 // change gives a queue other settings: who may be served then enters the ring.
 func (m *Model) change(l *modelLane, q *modelQueue, s millrace.QueueSettings) {
-	s.Ordered = q.settings.Ordered
+	s.Ordered, s.Tracked = q.settings.Ordered, q.settings.Tracked
 	q.settings = s
 	for _, tenant := range q.names() {
 		m.wait(l, q, tenant)
@@ -141,7 +145,12 @@ func (m *Model) Sweep(_ context.Context, lane, limit int) (int, error) {
 		return 0, err
 	}
 	defer m.leave()
+	before := l.due()
 	n := min(limit, len(l.trash))
+	for _, msg := range l.trash[:n] {
+		m.cancel(l, msg)
+	}
+	m.hintDue(l, before)
 	l.trash = l.trash[n:]
 	of := min(limit-n, l.subTrash)
 	l.subTrash -= of

@@ -317,10 +317,13 @@ func (l *lane) hinted(ctx context.Context, f func(*group) error) error {
 
 // seen is what the lane's clock shows at a moment to whoever only reads.
 func (l *lane) seen(at time.Time) int64 {
+	ms := at.UnixMilli()
 	if at.IsZero() {
-		return max(l.meta.t, l.engine.clock().UnixMilli())
+		if ms = l.engine.clock().UnixMilli(); ms < l.meta.t {
+			ms += l.meta.offset
+		}
 	}
-	return max(l.meta.t, at.UnixMilli())
+	return max(l.meta.t, ms)
 }
 
 // now is the lane's clock: the given moment or the machine's, but never before

@@ -40,18 +40,26 @@ func (l *lane) state(u uid, number uint64) (operationState, error) {
 // recordOf reads a record of an operation, nil if it is not there. Few of them are read before they
 // are applied, so those are not indexed: they are searched for in the groups that may have them.
 func (l *lane) recordOf(part int, number uint64, key []byte) ([]byte, error) {
-	if l.open != nil {
-		if value, known := l.open.written(part, number, key); known {
-			return value, nil
-		}
-	}
-	for _, g := range slices.Backward(l.flying) {
-		if value, known := g.written(part, number, key); known {
-			return value, nil
-		}
+	if value, known := l.unappliedRecord(part, number, key); known {
+		return value, nil
 	}
 	disk := overlay{db: l.engine.db}
 	return disk.get(key)
+}
+
+// unappliedRecord is what a group that may not be applied makes of a record, the last first.
+func (l *lane) unappliedRecord(part int, number uint64, key []byte) (value []byte, known bool) {
+	if l.open != nil {
+		if value, known = l.open.written(part, number, key); known {
+			return value, true
+		}
+	}
+	for _, g := range slices.Backward(l.flying) {
+		if value, known = g.written(part, number, key); known {
+			return value, true
+		}
+	}
+	return nil, false
 }
 
 // written is what the group makes of a record, nil if it deletes it, and whether it does anything with it.
@@ -71,12 +79,9 @@ func (g *group) written(part int, number uint64, key []byte) (value []byte, know
 		if string(k) == string(key) {
 			known, value = true, nil
 			if kind == pebble.InternalKeyKindSet {
-				value = v
+				value = append([]byte{}, v...)
 			}
 		}
-	}
-	if value != nil {
-		value = append([]byte{}, value...)
 	}
 	return value, known
 }
@@ -112,7 +117,7 @@ func (l *lane) find(number uint64, now int64) (*tracked, error) {
 	if t.state.ended() && t.state.expires <= now {
 		return nil, errNoOperation()
 	}
-	t.held = l.leasedBy(o.uid, o.messageOf(number), &t.state)
+	t.held = l.leasedBy(o.uid, number, &t.state)
 	return t, nil
 }
 
@@ -121,12 +126,12 @@ func errNoOperation() error {
 }
 
 // leasedBy is the message of an operation while it is leased, and makes the state that of this attempt.
-func (l *lane) leasedBy(u uid, name uint64, s *operationState) held {
+func (l *lane) leasedBy(u uid, number uint64, s *operationState) held {
 	q := l.queues[u]
 	if q == nil || s.ended() {
 		return held{}
 	}
-	h := q.out[name]
+	h := q.out[s.messageOf(number)]
 	if h.state != stateLeased {
 		return held{}
 	}
@@ -147,7 +152,7 @@ func (s *operationState) attempt(h held) {
 func (t *tracked) answer() millrace.StoredOperation {
 	o, s := t.record, &t.state
 	out := millrace.StoredOperation{
-		ID: millrace.OperationID{Number: t.number, Secret: o.secret}, UID: o.uid.String(), Message: o.messageOf(t.number),
+		ID: millrace.OperationID{Number: t.number, Secret: o.secret}, UID: o.uid.String(), Message: s.messageOf(t.number),
 		Operation: millrace.Operation{
 			Queue: o.queue, Tenant: o.tenant, Type: o.kind, Subject: o.subject, Event: o.event, Payload: someBytes(o.payload),
 			Status: s.shown(), Attempts: int(s.attempts), QueuedAt: milli(o.queued), StartedAt: moment(s.started), ExpiresAt: moment(s.expires),
@@ -240,7 +245,7 @@ func (e *Engine) CancelOperation(ctx context.Context, lane int, at time.Time, nu
 // cancel ends an operation that waits; its message keeps its place. One that runs is marked.
 func (l *lane) cancel(g *group, t *tracked, now int64) error {
 	o := t.record
-	q, name := l.queues[o.uid], o.messageOf(t.number)
+	q, name := l.queues[o.uid], t.state.messageOf(t.number)
 	if t.state.status == statusRunning {
 		if !t.state.wish {
 			l.wish(g, q, t)
@@ -268,7 +273,7 @@ func (l *lane) wish(g *group, q *queue, t *tracked) {
 		kept.status = statusOpen
 		h := t.held
 		h.wish, h.told = true, true
-		q.out[t.record.messageOf(t.number)] = h
+		q.out[t.state.messageOf(t.number)] = h
 	}
 	l.writeState(g, t.record.uid, t.number, &kept)
 	l.changed(g, t.number)
@@ -290,7 +295,7 @@ func (e *Engine) Report(ctx context.Context, lane int, p millrace.ProgressReport
 			return err
 		}
 		h := t.held
-		if t.record.messageOf(p.Number) != p.Name || h.lease == nil || h.lease.token != p.Token || now >= h.lease.due.at {
+		if t.state.messageOf(p.Number) != p.Name || h.lease == nil || h.lease.token != p.Token || now >= h.lease.due.at {
 			return errNotLeased()
 		}
 		l.report(g, t, p.Progress)
@@ -307,7 +312,7 @@ func (l *lane) report(g *group, t *tracked, p millrace.Progress) {
 	s.status = statusOpen
 	s.told, s.percent, s.note = true, max(s.percent, int64(p.Percent)), p.Note
 	h.told = true
-	l.queues[t.record.uid].out[t.record.messageOf(t.number)] = h
+	l.queues[t.record.uid].out[t.state.messageOf(t.number)] = h
 	l.writeState(g, t.record.uid, t.number, s)
 	l.changed(g, t.number)
 }

@@ -19,7 +19,9 @@ func (w *settling) operationOf(e entry, h held) (number uint64, t *ticket, s ope
 		if err != nil {
 			return 0, nil, s, err
 		}
-		number = t.number
+		if number = t.number; number != e.seq {
+			s.message = e.seq
+		}
 	}
 	if e.attempts() > 0 || h.told {
 		if s, err = l.state(u, number); err != nil {

@@ -20,14 +20,14 @@ func (l *lane) begin(g *group, q *queue, now int64, o opening) {
 	r := operationRecord{
 		uid: q.uid, secret: o.Secret, queued: now, queue: o.Name, tenant: o.tenant, kind: o.Type, subject: o.Subject, event: o.Event, payload: o.Payload,
 	}
-	if o.name != o.number {
-		r.message = o.name
-	}
 	g.touched = append(g.touched, o.number)
 	g.key = seqKey(g.key[:0], kindOperation, l.no, o.number)
 	g.val = r.append(g.val[:0])
 	g.set()
 	g.key, g.val = queueSeqKey(g.key[:0], kindState, l.no, q.uid, o.number), g.val[:0]
+	if o.name != o.number {
+		g.val = (&operationState{message: o.name}).append(g.val)
+	}
 	g.set()
 	if o.Subject != "" {
 		g.key = subjectKey(g.key[:0], l.no, o.Subject, o.number)

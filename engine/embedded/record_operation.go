@@ -8,8 +8,7 @@ import (
 
 // operationRecord is what an operation begins with; it never changes.
 type operationRecord struct {
-	uid     uid    // of the queue
-	message uint64 // name; 0 if it is the operation's number
+	uid     uid // of the queue
 	secret  millrace.OperationSecret
 	queued  int64
 	queue   string // name
@@ -20,17 +19,8 @@ type operationRecord struct {
 	payload []byte
 }
 
-// messageOf is the name of the message of the operation with a number.
-func (o *operationRecord) messageOf(number uint64) uint64 {
-	if o.message != 0 {
-		return o.message
-	}
-	return number
-}
-
 func (o *operationRecord) append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, uint64(o.uid))
-	b = binary.AppendUvarint(b, o.message)
 	b = append(b, o.secret[:]...)
 	b = binary.AppendVarint(b, o.queued)
 	for _, s := range [...]string{o.queue, o.tenant, o.kind, o.subject, o.event} {
@@ -43,7 +33,6 @@ func decodeOperation(b []byte) (operationRecord, error) {
 	r := reader{rest: b}
 	var o operationRecord
 	o.uid = uid(r.number())
-	o.message = r.uvarint()
 	copy(o.secret[:], r.take(len(o.secret)))
 	o.queued = r.varint()
 	for _, s := range [...]*string{&o.queue, &o.tenant, &o.kind, &o.subject, &o.event} {
@@ -73,6 +62,7 @@ const (
 
 // operationState is what has become of an operation. Nothing has as long as its record is empty.
 type operationState struct {
+	message  uint64 // name; 0 if it is the operation's number
 	status   byte
 	wish     bool // to cancel it
 	told     bool // the attempt has told of progress
@@ -88,9 +78,27 @@ type operationState struct {
 
 func (s *operationState) ended() bool { return s.status != statusOpen && s.status != statusRunning }
 
+// messageOf is the name of the message of the operation with a number.
+func (s *operationState) messageOf(number uint64) uint64 {
+	if s.message != 0 {
+		return s.message
+	}
+	return number
+}
+
+// What the flags of a state say.
+const (
+	stateWish = 1 << iota
+	stateTold
+	stateNamed
+)
+
 func (s *operationState) append(b []byte) []byte {
-	flags := byte(number(s.wish)) | byte(number(s.told))<<1
-	b = append(b, s.status, flags)
+	flags := stateWish*number(s.wish) | stateTold*number(s.told) | stateNamed*number(s.message != 0)
+	b = append(b, s.status, byte(flags))
+	if s.message != 0 {
+		b = binary.AppendUvarint(b, s.message)
+	}
 	b = appendNumbers(b, s.attempts, s.started, s.finished, s.expires-s.finished)
 	if s.told {
 		b = appendText(binary.AppendVarint(b, s.percent), s.note)
@@ -104,8 +112,13 @@ func decodeState(b []byte) (operationState, error) {
 		return s, nil
 	}
 	r := reader{rest: b}
+	flags := byte(0)
 	if head := r.take(2); len(head) == 2 {
-		s.status, s.wish, s.told = head[0], head[1]&1 != 0, head[1]&2 != 0
+		s.status, flags = head[0], head[1]
+	}
+	s.wish, s.told = flags&stateWish != 0, flags&stateTold != 0
+	if flags&stateNamed != 0 {
+		s.message = r.uvarint()
 	}
 	s.attempts, s.started, s.finished = r.varint(), r.varint(), r.varint()
 	s.expires = s.finished + r.varint()

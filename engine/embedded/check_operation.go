@@ -23,7 +23,8 @@ type operationsOnDisk struct {
 	open     map[messageID]int // how many open operations name the message
 	subjects map[uint64]string // key
 	dedupes  map[millrace.Digest]uint64
-	endings  map[uint64]messageID // queue and minute, by the operation's number
+	listed   map[uint64][]uid      // in the lists of which queues an operation is
+	endings  map[uint64][]minuteIn // when it is to be forgotten
 }
 
 // checkOperations compares operations with the messages of tracked queues and with what finds them, both ways.
@@ -31,6 +32,11 @@ func (c *checker) checkOperations() error {
 	d, err := c.readOperations()
 	if err != nil {
 		return err
+	}
+	for number, o := range d.records {
+		if s := d.states[number]; !s.ended() {
+			d.open[messageID{o.uid, s.messageOf(number)}]++
+		}
 	}
 	for number, o := range d.records {
 		c.checkOperation(d, number, &o)
@@ -54,7 +60,7 @@ func (c *checker) readOperations() (*operationsOnDisk, error) {
 	d := &operationsOnDisk{
 		records: map[uint64]operationRecord{}, states: map[uint64]operationState{}, tickets: map[messageID]ticket{}, marked: map[messageID]bool{},
 		messages: map[messageID]entry{}, open: map[messageID]int{}, subjects: map[uint64]string{}, dedupes: map[millrace.Digest]uint64{},
-		endings: map[uint64]messageID{},
+		listed: map[uint64][]uid{}, endings: map[uint64][]minuteIn{},
 	}
 	named := func(key []byte) messageID { return messageID{keyQueue(key), lastNumber(key)} }
 	readers := map[byte]func(key, value []byte) error{
@@ -62,7 +68,13 @@ func (c *checker) readOperations() (*operationsOnDisk, error) {
 			d.records[lastNumber(key)], err = decodeOperation(bytes.Clone(value))
 			return err
 		},
-		kindState: func(key, value []byte) error { return c.readState(d, key, value) },
+		kindState: func(key, value []byte) (err error) {
+			d.states[lastNumber(key)], err = decodeState(bytes.Clone(value))
+			return err
+		},
+		kindOpened: func(key, value []byte) error {
+			return eachListed(key, value, func(number uint64) { d.listed[number] = append(d.listed[number], keyQueue(key)) })
+		},
 		kindTicket: func(key, value []byte) (err error) {
 			d.tickets[named(key)], err = decodeTicket(value)
 			return err
@@ -76,9 +88,10 @@ func (c *checker) readOperations() (*operationsOnDisk, error) {
 			d.dedupes[millrace.Digest(key[2:])] = binary.BigEndian.Uint64(value)
 			return nil
 		},
-		kindEnding: func(key, _ []byte) error {
-			d.endings[lastNumber(key)] = messageID{keyQueue(key), uint64(minuteOf(key))}
-			return nil
+		kindEnding: func(key, value []byte) error {
+			return eachListed(key, value, func(number uint64) {
+				d.endings[number] = append(d.endings[number], minuteIn{keyQueue(key), minuteOf(key)})
+			})
 		},
 		kindMessage: func(key, value []byte) error {
 			e, err := decodeEntry(lastNumber(key), value)
@@ -96,15 +109,14 @@ func (c *checker) readOperations() (*operationsOnDisk, error) {
 	return d, nil
 }
 
-func (c *checker) readState(d *operationsOnDisk, key, value []byte) error {
-	number := lastNumber(key)
-	if _, twice := d.states[number]; twice {
-		c.add("operation %d has two states", number)
+// eachListed calls f with each operation that a record lists; it must be named by the first.
+func eachListed(key, value []byte, f func(number uint64)) error {
+	numbers, err := decodeRising(value)
+	if err == nil && numbers[0] != lastNumber(key) {
+		err = errIndex("a list of operations has the name of another")
 	}
-	s, err := decodeState(bytes.Clone(value))
-	d.states[number] = s
-	if !s.ended() {
-		d.open[messageID{keyQueue(key), s.messageOf(number)}]++
+	for _, number := range numbers {
+		f(number)
 	}
 	return err
 }
@@ -125,11 +137,11 @@ func (c *checker) noteTracked(d *operationsOnDisk, u uid, e entry) {
 
 // checkOperation compares an operation with its state, its message and what finds it.
 func (c *checker) checkOperation(d *operationsOnDisk, number uint64, o *operationRecord) {
-	s, ok := d.states[number]
-	if !ok {
-		c.add("operation %d has no state", number)
-		return
+	s := d.states[number]
+	if in := d.listed[number]; len(in) != 1 || in[0] != o.uid {
+		c.add("operation %d of queue %s is listed in %v", number, o.uid, in)
 	}
+	delete(d.listed, number)
 	subject := ""
 	if o.subject != "" {
 		subject = string(binary.BigEndian.AppendUint64(subjectKey(nil, c.lane.no, o.subject, number), uint64(o.uid)))
@@ -138,10 +150,13 @@ func (c *checker) checkOperation(d *operationsOnDisk, number uint64, o *operatio
 		c.add("operation %d is not found by its subject %q", number, o.subject)
 	}
 	delete(d.subjects, number)
-	ending, ends := d.endings[number]
+	ends, wanted := d.endings[number], 0
 	delete(d.endings, number)
-	if ends != s.ended() || ends && ending != (messageID{o.uid, uint64(s.expires / 60000)}) {
-		c.add("operation %d is %s, expires at %d, and is to be forgotten: %t, %v", number, s.shown(), s.expires, ends, ending)
+	if s.ended() {
+		wanted = 1
+	}
+	if len(ends) != wanted || s.ended() && ends[0] != (minuteIn{o.uid, s.expires / 60000}) {
+		c.add("operation %d is %s, expires at %d, and is to be forgotten in %v", number, s.shown(), s.expires, ends)
 	}
 	if !s.ended() {
 		c.checkOpen(d, number, o, &s)
@@ -231,8 +246,11 @@ func (c *checker) checkFinders(d *operationsOnDisk) {
 	for number := range d.subjects {
 		c.add("a subject finds the operation %d, which is not there", number)
 	}
-	for number, id := range d.endings {
-		c.add("queue %s: the operation %d is to be forgotten but is not there", id.queue, number)
+	for number, in := range d.endings {
+		c.add("the operation %d is to be forgotten in %v but is not there", number, in)
+	}
+	for number, in := range d.listed {
+		c.add("the operation %d is listed in %v but is not there", number, in)
 	}
 	for id := range d.marked {
 		if _, ok := d.messages[id]; !ok {

@@ -41,12 +41,13 @@ const (
 	kindDigest       = 'd' // lane generation digest             first stamp of an id that was given
 	kindLast         = 'k' // lane generation tenant \0 key      last seq of a key
 	kindOperation    = 'O' // lane number                        what an operation begins with
-	kindState        = 'P' // lane uid number                    what has become of it; empty if nothing has
+	kindState        = 'P' // lane number                        what has become of it, if anything has
+	kindOpened       = 'Q' // lane uid number                    operations of a queue that began together, by the first of them
 	kindSubject      = 'B' // lane hash number                   uid; an operation by its subject
 	kindTicket       = 'T' // lane uid name                      a message's operation, if its name does not say it
 	kindCancelled    = 'X' // lane uid name                      a message that waits in vain
 	kindDedupe       = 'U' // lane digest                        number of the open operation that must be the only one
-	kindEnding       = 'E' // lane uid minute number             an operation that is forgotten when the minute is over
+	kindEnding       = 'E' // lane uid minute number             operations that are forgotten when the minute is over, by the first of them
 	kindTally        = 'N' // lane uid                           what was counted of operations, in all and in the last minute
 	kindCount        = 'G' // lane uid length start              what was counted in a minute, an hour, a day
 	kindFired        = 'F' // lane uid                           how often a trigger fired
@@ -197,7 +198,7 @@ func dedupeKey(b []byte, lane int, d millrace.Digest) []byte {
 	return append(laneKey(b, kindDedupe, lane), d[:]...)
 }
 
-// endingOf is what the keys of the operations begin with that expire within a minute.
+// endingOf is what the keys of operations begin with that expire within a minute.
 func endingOf(b []byte, lane int, q uid, minute int64) []byte {
 	return binary.BigEndian.AppendUint64(queueKey(b, kindEnding, lane, q), uint64(minute))
 }

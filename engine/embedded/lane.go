@@ -74,7 +74,7 @@ func (g *group) part(key []byte) *pebble.Batch {
 	case kindState:
 		return g.seldom(partStates)
 	}
-	if readBack(key[0]) || key[0] == kindChain || key[0] == kindEnding {
+	if readBack(key[0]) || key[0] == kindChain || key[0] == kindEnding || key[0] == kindOpened {
 		return g.parts[partReadBack]
 	}
 	return g.parts[2]
@@ -259,6 +259,8 @@ type lane struct {
 
 	watched map[uint64]bool       // operations whose next change is to be told
 	endings map[uid]*ending       // when operations of a queue expire
+	began   map[uid][]uint64      // operations that began in the open group
+	ended   map[minuteIn][]uint64 // and those that ended, by when they expire
 	retired map[uid]time.Duration // of removed queues that were tracked: how long their operations stay
 
 	dirtyQueues  []*queue
@@ -275,6 +277,7 @@ type lane struct {
 func newLane(e *Engine, no int) *lane {
 	l := &lane{no: no, queues: map[uid]*queue{}, removed: map[uid]bool{}, topics: map[string]*topic{}}
 	l.subs = map[uid]*subscription{}
+	l.began, l.ended = map[uid][]uint64{}, map[minuteIn][]uint64{}
 	l.watched, l.endings, l.retired = map[uint64]bool{}, map[uid]*ending{}, map[uid]time.Duration{}
 	l.held, l.heldDigests = map[uint64]*heldEvent{}, map[millrace.Digest]*heldEvent{}
 	l.journal = journal{engine: e, seal: l.sealGroup, after: l.afterGroup, overlay: &overlay{db: e.db}}
@@ -376,6 +379,7 @@ func (l *lane) sealGroup(g *group) {
 		}
 	}
 	l.sealBatches(g)
+	l.sealOperations(g)
 	l.dirtyQueues, l.dirtyTopics, l.dirty = l.dirtyQueues[:0], l.dirtyTopics[:0], false
 	g.key = laneKey(g.key[:0], kindMeta, l.no)
 	g.val = l.meta.append(g.val[:0])

@@ -11,9 +11,9 @@ import (
 	"github.com/millrace-dev/millrace"
 )
 
-// An operation lies on disk: what it begins with by its number, what has become of it by its
-// queue and number. While it is open and nothing has, that second record is empty; whether it runs, how often
-// it was tried and since when it runs is what the index knows of its message anyway.
+// An operation lies on disk: what it begins with is one record, what has become of it another, which is not
+// there while it is open and nothing has. Whether it runs, how often it was tried and since when it runs is what
+// the index knows of its message anyway.
 
 // operationRecord reads what an operation began with, nil if there is none.
 func (l *lane) operationRecord(number uint64) (*operationRecord, error) {
@@ -25,12 +25,9 @@ func (l *lane) operationRecord(number uint64) (*operationRecord, error) {
 	return &o, err
 }
 
-// state reads what has become of an operation; there must be one.
-func (l *lane) state(u uid, number uint64) (operationState, error) {
-	value, err := l.recordOf(partStates, number, queueSeqKey(nil, kindState, l.no, u, number))
-	if err == nil && value == nil {
-		err = errIndex("an operation has no state")
-	}
+// state reads what has become of an operation.
+func (l *lane) state(number uint64) (operationState, error) {
+	value, err := l.recordOf(partStates, number, seqKey(nil, kindState, l.no, number))
 	if err != nil {
 		return operationState{}, err
 	}
@@ -86,9 +83,9 @@ func (g *group) written(part int, number uint64, key []byte) (value []byte, know
 	return value, known
 }
 
-func (l *lane) writeState(g *group, u uid, number uint64, s *operationState) {
+func (l *lane) writeState(g *group, number uint64, s *operationState) {
 	g.touched = append(g.touched, number)
-	g.key = queueSeqKey(g.key[:0], kindState, l.no, u, number)
+	g.key = seqKey(g.key[:0], kindState, l.no, number)
 	g.val = s.append(g.val[:0])
 	g.set()
 }
@@ -111,7 +108,7 @@ func (l *lane) find(number uint64, now int64) (*tracked, error) {
 		return nil, errNoOperation()
 	}
 	t := &tracked{number: number, record: o}
-	if t.state, err = l.state(o.uid, number); err != nil {
+	if t.state, err = l.state(number); err != nil {
 		return nil, l.engine.readFailed(err)
 	}
 	if t.state.ended() && t.state.expires <= now {
@@ -275,7 +272,7 @@ func (l *lane) wish(g *group, q *queue, t *tracked) {
 		h.wish, h.told = true, true
 		q.out[t.state.messageOf(t.number)] = h
 	}
-	l.writeState(g, t.record.uid, t.number, &kept)
+	l.writeState(g, t.number, &kept)
 	l.changed(g, t.number)
 }
 
@@ -313,6 +310,6 @@ func (l *lane) report(g *group, t *tracked, p millrace.Progress) {
 	s.told, s.percent, s.note = true, max(s.percent, int64(p.Percent)), p.Note
 	h.told = true
 	l.queues[t.record.uid].out[t.state.messageOf(t.number)] = h
-	l.writeState(g, t.record.uid, t.number, s)
+	l.writeState(g, t.number, s)
 	l.changed(g, t.number)
 }

@@ -1,6 +1,10 @@
 package embedded
 
-import "github.com/cockroachdb/pebble/v2"
+import (
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+)
 
 // ending is when operations of a queue expire: by minutes, of which the first is in the due index.
 type ending struct {
@@ -21,14 +25,40 @@ func (l *lane) endingsOf(u uid) *ending {
 	return x
 }
 
-// expire notes that an operation expires within a minute.
+// minuteIn is a minute in which operations of a queue expire.
+type minuteIn struct {
+	queue  uid
+	minute int64
+}
+
+// expire notes that an operation expires within a minute. It is written with the others of its group.
 func (l *lane) expire(g *group, u uid, minute int64, number uint64) {
-	g.key, g.val = endingKey(g.key[:0], l.no, u, minute, number), g.val[:0]
-	g.set()
-	x := l.endingsOf(u)
-	x.note(minute, g.no, l.applied)
-	if at := (minute + 1) * 60000; x.due.pos < 0 || at < x.due.at {
-		l.agenda.move(&x.due, at)
+	at := minuteIn{u, minute}
+	list := l.ended[at]
+	if len(list) == 0 {
+		x := l.endingsOf(u)
+		x.note(minute, g.no, l.applied)
+		if at := (minute + 1) * 60000; x.due.pos < 0 || at < x.due.at {
+			l.agenda.move(&x.due, at)
+		}
+	}
+	l.ended[at] = append(list, number)
+}
+
+// sealOperations writes which operations began in the group and which ended.
+func (l *lane) sealOperations(g *group) {
+	for u, numbers := range l.began {
+		g.key = queueSeqKey(g.key[:0], kindOpened, l.no, u, numbers[0])
+		g.val = appendRising(g.val[:0], numbers)
+		g.set()
+		delete(l.began, u)
+	}
+	for at, numbers := range l.ended {
+		slices.Sort(numbers)
+		g.key = endingKey(g.key[:0], l.no, at.queue, at.minute, numbers[0])
+		g.val = appendRising(g.val[:0], numbers)
+		g.set()
+		delete(l.ended, at)
 	}
 }
 
@@ -47,40 +77,53 @@ func (x *ending) forgetApplied(applied uint64) {
 	}
 }
 
-// forgetEnded frees up to most operations of a queue that expired in the minute that was over first,
-// and returns how many. What is not applied yet is not seen and stays due.
+// forgetEnded frees up to most operations of a queue that expired in the minute that was over first, by
+// number, and returns how many. What is not applied yet is not seen and stays due.
 func (l *lane) forgetEnded(g *group, x *ending, most int) (gone int, err error) {
 	u, minute := uid(x.due.seq), x.due.at/60000-1
-	numbers, err := l.endingIn(u, minute, most)
+	chunks, err := l.endingIn(u, minute, most)
 	if err != nil {
 		return 0, err
 	}
+	numbers := lowest(chunks, most)
 	for _, number := range numbers {
-		g.key = endingKey(g.key[:0], l.no, u, minute, number)
-		g.del()
-		g.hide()
-		if err := l.forgetOperation(g, u, number); err != nil {
-			return gone, err
+		if err := l.forgetOperation(g, number); err != nil {
+			return 0, err
 		}
-		gone++
 	}
-	return gone, l.nextEnding(x)
+	for _, c := range chunks {
+		l.shorten(g, c, numbers, func(b []byte, first uint64) []byte { return endingKey(b, l.no, u, minute, first) })
+	}
+	if err := l.unlist(g, u, numbers); err != nil {
+		return 0, err
+	}
+	return len(numbers), l.nextEnding(x)
 }
 
-// endingIn is up to most operations of a queue that expire within a minute, by number.
-func (l *lane) endingIn(u uid, minute int64, most int) (numbers []uint64, err error) {
+// endingIn reads, of the operations of a queue that expire within a minute, those among which the lowest are.
+func (l *lane) endingIn(u uid, minute int64, most int) (chunks []chunk, err error) {
 	it, err := l.overlay.prefixed(endingOf(nil, l.no, u, minute))
 	if err != nil {
 		return nil, err
 	}
-	for valid := it.First(); valid && len(numbers) < most; valid = it.Next() {
-		numbers = append(numbers, lastNumber(it.Key()))
+	defer it.Close()
+	n := 0
+	for valid := it.First(); valid; valid = it.Next() {
+		if n >= most && below(chunks, lastNumber(it.Key())) >= most {
+			break
+		}
+		c, err := chunkAt(it)
+		if err != nil {
+			return nil, err
+		}
+		chunks = append(chunks, c)
+		n += len(c.numbers)
 	}
-	return numbers, it.Close()
+	return chunks, it.Error()
 }
 
-// forgetOperation frees an operation and what finds it.
-func (l *lane) forgetOperation(g *group, u uid, number uint64) error {
+// forgetOperation frees an operation and what finds it by its subject.
+func (l *lane) forgetOperation(g *group, number uint64) error {
 	o, err := l.operationRecord(number)
 	if err == nil && o == nil {
 		err = errIndex("an operation expires and is not there")
@@ -91,7 +134,7 @@ func (l *lane) forgetOperation(g *group, u uid, number uint64) error {
 	g.touched = append(g.touched, number)
 	g.key = seqKey(g.key[:0], kindOperation, l.no, number)
 	g.del()
-	g.key = queueSeqKey(g.key[:0], kindState, l.no, u, number)
+	g.key = seqKey(g.key[:0], kindState, l.no, number)
 	g.del()
 	if o.subject != "" {
 		g.key = subjectKey(g.key[:0], l.no, o.subject, number)

@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"encoding/binary"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -36,11 +37,12 @@ func (e *Engine) ListOperations(ctx context.Context, lane int, p millrace.Operat
 
 // listing is one page of operations.
 type listing struct {
-	lane   *lane
-	page   *millrace.OperationPage
-	queue  uid // of the page, if it has one
-	looked []looked
-	more   bool // there are lower ones
+	lane    *lane
+	page    *millrace.OperationPage
+	queue   uid // of the page, if it has one
+	looked  []looked
+	fitting int  // of those, how many fit
+	more    bool // there are lower ones
 }
 
 // looked is an operation that a page looks at.
@@ -67,17 +69,11 @@ func (x *listing) look() error {
 		return err
 	}
 	defer it.Close()
-	now, fitting := l.seen(p.Now), 0
-	for valid := it.Last(); valid; valid = it.Prev() {
-		if x.more = len(x.looked) == millrace.MaxListExamined || fitting >= p.Limit && p.Tenant == ""; x.more {
-			break
-		}
-		o, err := x.lookAt(it, now)
-		if err != nil {
+	now := l.seen(p.Now)
+	for valid := it.Last(); valid && !x.more; valid = it.Prev() {
+		if err := x.lookAt(it, now); err != nil {
 			return err
 		}
-		x.looked = append(x.looked, o)
-		fitting += int(number(o.fits))
 	}
 	return it.Error()
 }
@@ -93,37 +89,51 @@ func (x *listing) prefix() (prefix []byte, ok bool) {
 	if p.Subject != "" {
 		return subjectOf(nil, l.no, p.Subject), true
 	}
-	return queueKey(nil, kindState, l.no, x.queue), l.queues[x.queue] != nil
+	return queueKey(nil, kindOpened, l.no, x.queue), l.queues[x.queue] != nil
 }
 
-func (x *listing) lookAt(it *pebble.Iterator, now int64) (looked, error) {
+// lookAt looks at the operations of one record of the index.
+func (x *listing) lookAt(it *pebble.Iterator, now int64) error {
 	value, err := it.ValueAndErr()
 	if err != nil {
-		return looked{}, err
+		return err
 	}
-	l := x.lane
-	o := looked{number: lastNumber(it.Key()), uid: x.queue}
 	if x.page.Subject != "" {
-		o.uid = uid(binary.BigEndian.Uint64(value))
-		if x.page.Queue != "" && o.uid != x.queue {
-			return o, nil
+		return x.add(lastNumber(it.Key()), uid(binary.BigEndian.Uint64(value)), now)
+	}
+	numbers, err := decodeRising(value)
+	if err != nil {
+		return err
+	}
+	for _, number := range slices.Backward(numbers) {
+		if x.page.Before != 0 && number >= x.page.Before {
+			continue
 		}
-		value, err = l.recordOf(partStates, o.number, queueSeqKey(nil, kindState, l.no, o.uid, o.number))
-	} else if newer, known := l.unappliedRecord(partStates, o.number, it.Key()); known {
-		value = newer
-	} else {
-		value = append([]byte{}, value...)
+		if err := x.add(number, x.queue, now); err != nil || x.more {
+			return err
+		}
 	}
-	if err != nil || value == nil {
-		return o, err // it is being forgotten
+	return nil
+}
+
+// add looks at one operation, unless the page is full.
+func (x *listing) add(n uint64, u uid, now int64) (err error) {
+	l, p := x.lane, x.page
+	if x.more = len(x.looked) == millrace.MaxListExamined || x.fitting >= p.Limit && p.Tenant == ""; x.more {
+		return nil
 	}
-	if o.state, err = decodeState(value); err != nil {
-		return o, err
+	o := looked{number: n, uid: u}
+	if x.page.Queue == "" || u == x.queue {
+		if o.state, err = l.state(n); err != nil {
+			return err
+		}
+		l.leasedBy(u, n, &o.state)
+		expired := o.state.ended() && o.state.expires <= now
+		o.fits = !expired && (p.Status == "" || p.Status == o.state.shown())
 	}
-	l.leasedBy(o.uid, o.number, &o.state)
-	expired := o.state.ended() && o.state.expires <= now
-	o.fits = !expired && (x.page.Status == "" || x.page.Status == o.state.shown())
-	return o, nil
+	x.looked = append(x.looked, o)
+	x.fitting += int(number(o.fits))
+	return nil
 }
 
 // read completes the page.

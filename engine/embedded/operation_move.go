@@ -24,7 +24,7 @@ func (w *settling) operationOf(e entry, h held) (number uint64, t *ticket, s ope
 		}
 	}
 	if e.attempts() > 0 || h.told {
-		if s, err = l.state(u, number); err != nil {
+		if s, err = l.state(number); err != nil {
 			return 0, nil, s, err
 		}
 	}
@@ -46,7 +46,7 @@ func (w *settling) requeue(seq uint64, why string) {
 		return
 	}
 	s.status, s.err = statusOpen, cut(why)
-	w.lane.writeState(w.group, w.queue.uid, number, &s)
+	w.lane.writeState(w.group, number, &s)
 	w.lane.counting(w.group, w.queue, w.now).Retried++
 	w.lane.changed(w.group, number)
 }
@@ -136,7 +136,7 @@ func (l *lane) finish(g *group, x *ended) {
 	s := x.state
 	s.status, s.finished = x.status, x.now
 	s.expires = x.now + wholeMilli(l.retention(x))
-	l.writeState(g, x.uid, x.number, s)
+	l.writeState(g, x.number, s)
 	l.expire(g, x.uid, s.expires/60000, x.number)
 	if x.ticket != nil {
 		l.dropTicket(g, x)

@@ -24,11 +24,10 @@ func (l *lane) begin(g *group, q *queue, now int64, o opening) {
 	g.key = seqKey(g.key[:0], kindOperation, l.no, o.number)
 	g.val = r.append(g.val[:0])
 	g.set()
-	g.key, g.val = queueSeqKey(g.key[:0], kindState, l.no, q.uid, o.number), g.val[:0]
 	if o.name != o.number {
-		g.val = (&operationState{message: o.name}).append(g.val)
+		l.writeState(g, o.number, &operationState{message: o.name})
 	}
-	g.set()
+	l.began[q.uid] = append(l.began[q.uid], o.number)
 	if o.Subject != "" {
 		g.key = subjectKey(g.key[:0], l.no, o.Subject, o.number)
 		g.val = binary.BigEndian.AppendUint64(g.val[:0], uint64(q.uid))

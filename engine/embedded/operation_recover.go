@@ -56,7 +56,7 @@ func (l *lane) loadRunning() error {
 			if err != nil {
 				return err
 			}
-			s, err := l.state(q.uid, number)
+			s, err := l.state(number)
 			if err != nil {
 				return err
 			}

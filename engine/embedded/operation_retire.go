@@ -14,7 +14,7 @@ func (l *lane) retire(g *group, q *queue) {
 			l.engine.fail(err)
 			return
 		}
-		l.writeState(g, q.uid, number, &s)
+		l.writeState(g, number, &s)
 	}
 	g.key = queueKey(g.key[:0], kindTally, l.no, q.uid)
 	g.del()
@@ -64,7 +64,7 @@ func (l *lane) sweepOperation(g *group, u uid, e entry) error {
 	if err != nil || o == nil {
 		return err // it was cancelled after the queue's removal, and is forgotten
 	}
-	s, err := l.state(u, x.number)
+	s, err := l.state(x.number)
 	if err != nil || s.ended() {
 		return err
 	}

@@ -60,7 +60,7 @@ const (
 	statusCancelled = 'c'
 )
 
-// operationState is what has become of an operation. Nothing has as long as its record is empty.
+// operationState is what has become of an operation; it is zero as long as nothing has.
 type operationState struct {
 	message  uint64 // name; 0 if it is the operation's number
 	status   byte
@@ -258,6 +258,29 @@ func (s *spans) read(r *reader) {
 			s.add(int(class), count)
 		}
 	}
+}
+
+// appendRising appends numbers that rise.
+func appendRising(b []byte, numbers []uint64) []byte {
+	last := uint64(0)
+	for _, n := range numbers {
+		b = binary.AppendUvarint(b, n-last)
+		last = n
+	}
+	return b
+}
+
+func decodeRising(b []byte) (numbers []uint64, err error) {
+	r := reader{rest: b}
+	last := uint64(0)
+	for len(r.rest) > 0 {
+		last += r.uvarint()
+		numbers = append(numbers, last)
+	}
+	if len(numbers) == 0 {
+		r.bad = true
+	}
+	return numbers, r.err("a list of operations")
 }
 
 // firedRecord is how often a trigger fired.

@@ -199,7 +199,7 @@ func (c *checker) checkTracked(d *operationsOnDisk, id messageID, e entry) error
 		}
 	}
 	retired := c.lane.queues[id.queue] == nil // those may be cancelled without a mark
-	if n := d.open[id]; n != wants && !(retired && n == 0) {
+	if n := d.open[id]; n != wants && (!retired || n != 0) {
 		c.add("queue %s: message %d has %d open operations, in vain %t", id.queue, id.name, n, d.marked[id])
 	}
 	if hasTicket != (e.mark&markTicket != 0 && d.open[id] == 1) {

@@ -211,12 +211,12 @@ func endingKey(b []byte, lane int, q uid, minute int64, number uint64) []byte {
 func minuteOf(key []byte) int64 { return int64(binary.BigEndian.Uint64(key[10:18])) }
 
 // countsOf is what the keys of a queue's counts of one length begin with.
-func countsOf(b []byte, lane int, q uid, length millrace.CountBucket) []byte {
-	return append(queueKey(b, kindCount, lane, q), byte(length))
+func countsOf(lane int, q uid, length millrace.CountBucket) []byte {
+	return append(queueKey(nil, kindCount, lane, q), byte(length))
 }
 
-func countKey(b []byte, lane int, q uid, length millrace.CountBucket, start int64) []byte {
-	return binary.BigEndian.AppendUint64(countsOf(b, lane, q, length), uint64(start))
+func countKey(lane int, q uid, length millrace.CountBucket, start int64) []byte {
+	return binary.BigEndian.AppendUint64(countsOf(lane, q, length), uint64(start))
 }
 
 // after is the first key past all that begin with prefix.

@@ -32,7 +32,11 @@ func benchTracking(b *testing.B, goroutines, size int, subject bool) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer e.Close()
+	b.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			b.Error(err)
+		}
+	})
 	for lane := range 4 {
 		_, err := e.Apply(context.Background(), lane, millrace.Apply{Version: 1, Queues: []millrace.QueueSettings{
 			{UID: benchTracked, Version: 1, Tracked: true, Retention: time.Hour, ErrorRetention: time.Hour}, {UID: benchUntracked, Version: 1},

@@ -56,7 +56,7 @@ func (l *lane) turn(g *group, q *queue, now int64) error {
 func (l *lane) fold(g *group, q *queue, length millrace.CountBucket, now int64) error {
 	c := &q.counts
 	span := length.Span().Milliseconds()
-	key := countKey(nil, l.no, q.uid, length, c.minute*60000/span*span)
+	key := countKey(l.no, q.uid, length, c.minute*60000/span*span)
 	value, err := l.overlay.get(key)
 	if err != nil {
 		return err
@@ -74,14 +74,14 @@ func (l *lane) fold(g *group, q *queue, length millrace.CountBucket, now int64) 
 
 // freeCounts removes the buckets of a length that began before a time.
 func (l *lane) freeCounts(g *group, q *queue, length millrace.CountBucket, before int64) error {
-	prefix := countsOf(nil, l.no, q.uid, length)
+	prefix := countsOf(l.no, q.uid, length)
 	it, err := l.overlay.prefixed(prefix)
 	if err != nil {
 		return err
 	}
 	old := it.First() && int64(lastNumber(it.Key())) < before
 	if old {
-		g.delRange(prefix, countKey(nil, l.no, q.uid, length, before))
+		g.delRange(prefix, countKey(l.no, q.uid, length, before))
 	}
 	return it.Close()
 }
@@ -151,7 +151,7 @@ func (l *lane) countsOf(q *queue, query *millrace.CountQuery) ([]millrace.Operat
 		return nil, nil
 	}
 	it, err := l.overlay.reader().NewIter(&pebble.IterOptions{
-		LowerBound: countKey(nil, l.no, q.uid, query.Bucket, since), UpperBound: countKey(nil, l.no, q.uid, query.Bucket, until),
+		LowerBound: countKey(l.no, q.uid, query.Bucket, since), UpperBound: countKey(l.no, q.uid, query.Bucket, until),
 	})
 	if err != nil {
 		return nil, err

@@ -206,10 +206,8 @@ func (p *pick) operation() millrace.OperationID {
 // run notes, of a message that is leased for the first time, how long it was queued, and tells who
 // watches its operation. It returns the ticket if the message has one.
 func (l *lane) run(g *group, q *queue, now int64, e entry) (t *ticket, err error) {
-	number, ready := e.seq, int64(0)
-	if e.mark&markTicket == 0 {
-		ready = l.readyAt(e)
-	} else {
+	number, ready := e.seq, l.readyAt(e)
+	if e.mark&markTicket != 0 {
 		if t, err = l.ticketOf(q.uid, e.seq); err == nil && t == nil {
 			err = errIndex("a message has no ticket")
 		}

@@ -22,6 +22,8 @@ type commitArgs struct {
 	classFacets, classSubs       []byte
 	requests, events, digests    []byte
 	extras                       []byte // of events that are to be held or were
+	openIndex                    []byte // of operations: their event and queue
+	openings                     []string
 	bodies                       []string
 	nRequests, nEvents, nDigests uint32
 	scratch                      []byte
@@ -117,6 +119,7 @@ func (p *commitArgs) event(ev *millrace.CommitEvent) {
 	}
 	p.nEvents++
 	p.extra(ev)
+	p.opening(ev)
 	p.bodies = append(p.bodies, storedBody(ev.Body)) // also of one that goes nowhere: somebody may watch
 }
 
@@ -133,6 +136,16 @@ func (p *commitArgs) extra(ev *millrace.CommitEvent) {
 	alias := aliasOf(ev.Tenant, ev.ID)
 	p.extras = binary.LittleEndian.AppendUint16(p.extras, uint16(len(alias)))
 	p.extras = append(p.extras, alias...)
+}
+
+// opening tells of the operations of an event.
+func (p *commitArgs) opening(ev *millrace.CommitEvent) {
+	for i := range ev.Operations {
+		o := &ev.Operations[i]
+		p.openIndex = binary.LittleEndian.AppendUint32(p.openIndex, p.nEvents)
+		p.openIndex = binary.LittleEndian.AppendUint32(p.openIndex, p.queues.text(o.Queue))
+		p.openings = append(p.openings, openingArgs(o)...)
+	}
 }
 
 func (p *commitArgs) key(ev *millrace.CommitEvent) uint32 {
@@ -181,13 +194,16 @@ func (p *commitArgs) args(head []string) []string {
 	var counts []byte
 	for _, n := range [...]uint32{
 		p.queues.count(), p.facets.count(), p.keys.count(), p.topics.count(), p.classes.count(),
-		p.nRequests, p.nEvents, p.nDigests, p.subs.count(),
+		p.nRequests, p.nEvents, p.nDigests, p.subs.count(), uint32(len(p.openings) / openingSize),
 	} {
 		counts = binary.LittleEndian.AppendUint32(counts, n)
 	}
 	list := append(head, string(counts))
 	for _, t := range []*table{&p.queues, &p.facets, &p.keys, &p.topics, &p.subs} {
 		list = append(list, t.names...)
+	}
+	if len(p.openings) > 0 {
+		list = append(append(list, rueidis.BinaryString(p.openIndex)), p.openings...)
 	}
 	for _, packed := range [][]byte{p.queueOf, p.classFacets, p.requests, p.events, p.digests, p.extras} {
 		list = append(list, rueidis.BinaryString(packed))

@@ -25,6 +25,9 @@ func (e *Engine) Lease(ctx context.Context, lane int, l millrace.Lease) (millrac
 	if err != nil {
 		return millrace.Leased{}, err
 	}
+	if len(reply) > 5 {
+		readIDs(messages, textOf(reply[5]))
+	}
 	for tries := listOf(reply[3]); len(tries) >= 2; tries = tries[2:] {
 		messages[intOf(tries[0])-1].Attempt = int(intOf(tries[1]))
 	}
@@ -34,6 +37,19 @@ func (e *Engine) Lease(ctx context.Context, lane int, l millrace.Lease) (millrac
 		Tenants:  int(intOf(reply[1])),
 		Due:      next(intOf(reply[2])),
 	}, nil
+}
+
+// readIDs reads number and secret of each message's operation; of an untracked queue there are none.
+func readIDs(messages []millrace.LeasedMessage, packed string) {
+	const size = 8 + len(millrace.OperationSecret{})
+	for i := range messages {
+		if len(packed) < size {
+			return
+		}
+		messages[i].Operation.Number = number(packed[:8])
+		copy(messages[i].Operation.Secret[:], packed[8:])
+		packed = packed[size:]
+	}
 }
 
 // leasedMessages reads name, tenant and body of each message.
@@ -69,13 +85,14 @@ func (e *Engine) Settle(ctx context.Context, lane int, s millrace.Settle) (millr
 // takeAcks bounds a call: acks share one if they are of one queue and one time.
 // Those that do come to the front, whatever was handed in between.
 func takeAcks(waiting []*settleRequest) int {
-	first, n, items := waiting[0].ask, 0, 0
+	first, n, items, bytes := waiting[0].ask, 0, 0, 0
 	for i, r := range waiting {
 		if r.ask.Queue != first.Queue || !r.ask.Now.Equal(first.Now) {
 			continue
 		}
 		items += len(r.ask.Items)
-		if n > 0 && (n == maxRequests || items > maxItems) {
+		bytes += outputBytes(r.ask.Items)
+		if n > 0 && (n == maxRequests || items > maxItems || bytes > maxBytes) {
 			break
 		}
 		waiting[n], waiting[i] = r, waiting[n]
@@ -120,9 +137,14 @@ func (e *Engine) settle(ctx context.Context, lane int, s millrace.Settle) (millr
 			args = append(args, span(s.Items[i].Delay))
 		}
 	}
-	if s.Verb != millrace.Ack {
+	switch {
+	case s.Verb != millrace.Ack:
 		for i := range s.Items {
 			args = append(args, s.Items[i].Error)
+		}
+	case outputBytes(s.Items) > 0:
+		for i := range s.Items {
+			args = append(args, rueidis.BinaryString(s.Items[i].Output))
 		}
 	}
 	reply, err := e.runLane(ctx, &e.scripts.settle, lane, millis(s.Now), args...)
@@ -132,6 +154,14 @@ func (e *Engine) settle(ctx context.Context, lane int, s millrace.Settle) (millr
 	return millrace.Settled{Dead: int(intOf(reply[0])), Due: next(intOf(reply[1])), Lost: indexes(listOf(reply[2]))}, nil
 }
 
+func outputBytes(items []millrace.SettleItem) int {
+	n := 0
+	for i := range items {
+		n += len(items[i].Output)
+	}
+	return n
+}
+
 // Extend prolongs leases.
 func (e *Engine) Extend(ctx context.Context, lane int, x millrace.Extend) (millrace.Extended, error) {
 	args := appendItems([]string{x.Queue, span(x.For)}, x.Items)
@@ -139,7 +169,9 @@ func (e *Engine) Extend(ctx context.Context, lane int, x millrace.Extend) (millr
 	if err != nil {
 		return millrace.Extended{}, err
 	}
-	return millrace.Extended{Until: moment(intOf(reply[0])), Due: next(intOf(reply[1])), Lost: indexes(listOf(reply[2]))}, nil
+	return millrace.Extended{
+		Until: moment(intOf(reply[0])), Due: next(intOf(reply[1])), Lost: indexes(listOf(reply[2])), Cancelled: indexes(listOf(reply[3])),
+	}, nil
 }
 
 // Stats counts a queue's messages in a lane.
@@ -151,7 +183,7 @@ func (e *Engine) Stats(ctx context.Context, lane int, queue string) (millrace.Qu
 	n := ints(reply)
 	s := millrace.QueueStats{
 		QueueCounts: millrace.QueueCounts{Ready: n[0], Leased: n[1], Delayed: n[2], Dead: n[3]},
-		Tenants:     n[4], Acked: n[6], Spent: n[7], Dropped: n[8],
+		Tenants:     n[4], Acked: n[6], Spent: n[7], Dropped: n[8], Cancelled: n[9],
 	}
 	if n[5] > 0 {
 		s.Oldest = moment(n[5] * 60000)

@@ -53,7 +53,7 @@ local function playTurns(q, max, most, see)
         return false
       end
       f.took, left = f.took + 1, left - 1
-      if lasting then f.room = f.room - 1 end
+      if lasting and not (q.tracked and tracking().gone(q, f.list[f.took])) then f.room = f.room - 1 end
       p.turns[#p.turns + 1], p.names[#p.names + 1] = f, f.list[f.took]
     end
     head = head + 1

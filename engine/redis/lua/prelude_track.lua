@@ -1,0 +1,269 @@
+-- What becomes of the operations of a tracked queue, in the step that moves its messages. It is
+-- built when a script meets such a queue, so that the others pay nothing for it.
+-- An operation that has not finished is RUNNING if its message is leased, else QUEUED; attempt
+-- and start of a running one are in the record of its lease. What else there is to know is noted
+-- with the message, for the few that have anything: its number if that is not the message's name,
+-- what became of earlier attempts, progress, a digest that must not be open twice, a wish to
+-- cancel (flag 1), or that it was cancelled while it waited (flag 2) and only keeps its place.
+local track
+
+local function tracking()
+  if track then return track end
+  track = {}
+  local opened, large, subjects = {}, {}, {}
+  local noted, ended = '<BdI4dI4BI2c0I2c0I2c0c32', '<BBI4dddBI2c0I2c0'
+  local padding = string.rep('\0', 32) -- a long value keeps Redis from packing the hash
+
+  local function note(q, name)
+    local n = q.notes[name] or {wish = false, gone = false, number = 0, attempts = 0, started = 0, told = 0, percent = 0, text = '', digest = '', error = ''}
+    q.notes[name], q.dirty[name] = n, true
+    return n
+  end
+  track.note = note
+
+  function track.read(record)
+    local flags, number, attempts, started, told, percent, text, digest, error = struct.unpack(noted, record)
+    return {
+      wish = flags == 1, gone = flags == 2, number = number, attempts = attempts, started = started,
+      told = told, percent = percent, text = text, digest = digest, error = error,
+    }
+  end
+
+  -- Read what is noted of messages.
+  function track.look(q, names)
+    if q.annotated == nil then q.annotated = call('EXISTS', q.key .. ':note') == 1 end
+    if not q.annotated then return end
+    local found = gather('HMGET', q.key .. ':note', names)
+    for i = 1, #names do
+      if found[i] and not q.dirty[names[i]] then q.notes[names[i]] = track.read(found[i]) end
+    end
+  end
+
+  function track.number(q, name)
+    local n = q.notes[name]
+    return n and n.number > 0 and str(n.number) or name
+  end
+
+  -- The class of a length of time: 0 for none, then eight to each power of two.
+  local function class(ms)
+    if ms <= 0 then return '0' end
+    local part, power = math.frexp(ms)
+    return str(8 * power + floor(16 * part) - 8)
+  end
+
+  local function count(q, what, by) q.tally[what] = (q.tally[what] or 0) + by end
+  local function moved(q, number) q.moved[#q.moved + 1] = number end
+  track.moved = moved
+
+  -- An operation begins, with what it was opened with: the packed text, the payload if it is long.
+  function track.open(q, tenant, number, name, from, text, payload, subject)
+    opened[#opened + 1], opened[#opened + 2] = number, struct.pack('<dddI2c0', now, from, tonumber(name), #tenant, tenant) .. text
+    q.index[#q.index + 1], q.index[#q.index + 2] = number, number
+    if number ~= name then note(q, name).number = tonumber(number) end
+    if payload ~= '' then large[#large + 1], large[#large + 2] = number, payload end
+    if subject == '' then return end
+    local s = subjects[subject]
+    if not s then
+      s = {}
+      subjects[subject] = s
+    end
+    s[#s + 1], s[#s + 2] = number, number
+  end
+
+  local function ending(status, flags, attempts, started, kept, percent, text, error)
+    return struct.pack(ended, string.byte(status), flags, attempts, started, now, now + kept, percent, #text, text, #error, error)
+  end
+
+  local function over(q, number, record, kept)
+    q.over[#q.over + 1], q.over[#q.over + 2] = number, record
+    local minute = floor((now + kept) / 60000)
+    q.expiring[minute] = q.expiring[minute] or {}
+    local list = q.expiring[minute]
+    list[#list + 1], list[#list + 2] = number, number
+    moved(q, number)
+  end
+
+  -- The operation of a message ends: S, E or C. Of one that was cancelled in its place only that is left.
+  function track.finish(q, name, status, attempts, started, error, output)
+    local n = q.notes[name]
+    if n then q.notes[name], q.dirty[name] = nil, true end
+    if n and n.gone then
+      q.cancelled = q.cancelled - 1
+      return
+    end
+    local number, flags, percent, text = name, 0, 0, ''
+    if n then
+      if n.number > 0 then number = str(n.number) end
+      if n.wish then flags = 1 end
+      if n.told == attempts and attempts > 0 then flags, percent, text = flags + 2, n.percent, n.text end
+      if n.digest ~= '' then q.free[#q.free + 1] = n.digest end
+      error = error or n.error
+    end
+    local kept = status == 'E' and q.kept.failed or q.kept.other
+    over(q, number, ending(status, flags, attempts, started, kept, percent, text, error or '') .. (output or ''), kept)
+    count(q, string.lower(status), 1)
+    if status ~= 'C' then count(q, 'x' .. class(now - started), 1) end
+  end
+
+  -- Messages were acked. Those of one lease end alike if nothing is noted of them.
+  function track.succeed(q, names, heads, outputs)
+    for i = 1, #names do
+      local name, head = names[i], heads[i]
+      if q.notes[name] or outputs[i] ~= '' then
+        track.finish(q, name, 'S', head.attempt, head.started, nil, outputs[i])
+      else
+        if not head.ending then
+          head.ending, head.class = ending('S', 0, head.attempt, head.started, q.kept.other, 0, '', ''), 'x' .. class(now - head.started)
+        end
+        over(q, name, head.ending, q.kept.other)
+        count(q, 's', 1)
+        count(q, head.class, 1)
+      end
+    end
+  end
+
+  -- Messages that waited or were delayed are gone.
+  function track.cancel(q, names)
+    track.look(q, names)
+    for i = 1, #names do
+      local n = q.notes[names[i]]
+      track.finish(q, names[i], 'C', n and n.attempts or 0, n and n.started or 0)
+    end
+  end
+
+  -- The attempt of a message failed, and it waits again.
+  function track.again(q, name, attempts, started, error)
+    local n = note(q, name)
+    n.attempts, n.started, n.error = attempts, started, error
+    count(q, 'r', 1)
+    moved(q, track.number(q, name))
+  end
+
+  function track.gone(q, name)
+    local n = q.notes[name]
+    return n and n.gone
+  end
+
+  -- The subject that an operation was opened with.
+  local function subjectOf(record)
+    local _, _, _, _, _, _, _, subject = struct.unpack('<dddI2c0c16I2c0I2c0I2c0', record)
+    return subject
+  end
+
+  -- Read the operations of messages that are to be leased: number and secret of each, which are
+  -- cancelled, and since when they could run.
+  function track.plan(q, names, size)
+    local p = {numbers = {}, ids = {}, gone = {}, from = {}, any = false}
+    local some = #names == size and names or {unpack(names, 1, size)}
+    track.look(q, some)
+    for i = 1, size do
+      local n = q.notes[names[i]]
+      p.numbers[i], p.gone[i] = n and n.number > 0 and str(n.number) or names[i], n and n.gone or false
+      p.any = p.any or p.gone[i]
+    end
+    local records = gather('HMGET', T .. ':op', p.numbers)
+    for i = 1, size do
+      if records[i] then
+        local _, from, _, _, secret = struct.unpack('<dddI2c0c16', records[i])
+        p.ids[i], p.from[i] = struct.pack('<d', tonumber(p.numbers[i])) .. secret, from
+      end
+    end
+    return p
+  end
+
+  -- One of them is leased, for the so-manieth time.
+  function track.run(q, p, i, attempt)
+    if attempt == 1 and p.from[i] then count(q, 'q' .. class(now - p.from[i]), 1) end
+    moved(q, p.numbers[i])
+  end
+
+  -- Write: what was opened.
+  local function writeOpened(q)
+    bulk('HSET', T .. ':op', opened)
+    bulk('HSET', T .. ':oload', large)
+    bulk('ZADD', T .. ':oq:' .. q.u, q.index)
+    for subject, numbers in pairs(subjects) do bulk('ZADD', T .. ':os:' .. subject, numbers) end
+    opened, large, subjects, q.index = {}, {}, {}, {}
+  end
+
+  local function writeNotes(q)
+    local set, none = {}, {}
+    for name in pairs(q.dirty) do
+      local n = q.notes[name]
+      if n then
+        set[#set + 1], set[#set + 2] = name, struct.pack(noted, n.gone and 2 or n.wish and 1 or 0, n.number, n.attempts, n.started,
+          n.told, n.percent, #n.text, n.text, #n.digest, n.digest, #n.error, n.error, padding)
+      else
+        none[#none + 1] = name
+      end
+    end
+    bulk('HSET', q.key .. ':note', set)
+    bulk('HDEL', q.key .. ':note', none)
+  end
+
+  local function writeEnded(q)
+    bulk('HSET', T .. ':of', q.over)
+    for minute, numbers in pairs(q.expiring) do
+      local key = T .. ':ox:' .. q.u .. ':' .. str(minute)
+      local fresh = call('EXISTS', key) == 0
+      bulk('ZADD', key, numbers)
+      if fresh then plan((minute + 1) * 60000, member('O', q.u, str(minute))) end
+    end
+    bulk('HDEL', T .. ':od', q.free)
+  end
+
+  -- Count in the current minute; when it is another than before, that is added up.
+  local function countUp(q)
+    local key, minute = q.key .. ':now', floor(now / 60000)
+    local was = tonumber(call('HGET', key, 'at'))
+    if was ~= minute then
+      if was then counting().fold(q, was) end
+      call('HSET', key, 'at', str(minute))
+    end
+    for what, by in pairs(q.tally) do call('HINCRBY', key, what, by) end
+  end
+
+  -- Whoever watches one that has changed is told, once.
+  local function tell(q)
+    if #q.moved == 0 or call('EXISTS', T .. ':ow') == 0 then return end
+    local watched, seen = gather('SMISMEMBER', T .. ':ow', q.moved), {}
+    for i = 1, #q.moved do
+      if watched[i] == 1 and not seen[q.moved[i]] then
+        seen[q.moved[i]] = true
+        call('SREM', T .. ':ow', q.moved[i])
+        hint('o' .. q.moved[i])
+      end
+    end
+  end
+
+  -- Write what became of a queue's operations.
+  function track.flush(q)
+    writeOpened(q)
+    if q.cancelled ~= 0 then call('HINCRBY', q.key, 'cancelled', q.cancelled) end
+    if next(q.dirty) then writeNotes(q) end
+    if #q.over > 0 then writeEnded(q) end
+    if q.known and next(q.tally) then countUp(q) end
+    tell(q)
+  end
+
+  -- Forget up to so many operations of a queue that expired in a minute, by number. Returns how
+  -- many, and whether there are more.
+  function track.expire(u, minute, most)
+    local key, numbers, of = T .. ':ox:' .. u .. ':' .. minute, {}, {}
+    local popped = call('ZPOPMIN', key, most)
+    for i = 1, #popped, 2 do numbers[#numbers + 1] = popped[i] end
+    local records = gather('HMGET', T .. ':op', numbers)
+    for i = 1, #numbers do
+      local subject = records[i] and subjectOf(records[i]) or ''
+      if subject ~= '' then
+        of[subject] = of[subject] or {}
+        table.insert(of[subject], numbers[i])
+      end
+    end
+    for subject, some in pairs(of) do bulk('ZREM', T .. ':os:' .. subject, some) end
+    for _, name in ipairs({':op', ':of', ':oload'}) do bulk('HDEL', T .. name, numbers) end
+    bulk('ZREM', T .. ':oq:' .. u, numbers)
+    return #numbers, call('EXISTS', key) == 1
+  end
+  return track
+end

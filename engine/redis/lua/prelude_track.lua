@@ -96,7 +96,7 @@ local function tracking()
       if n.number > 0 then number = str(n.number) end
       if n.wish then flags = 1 end
       if n.told == attempts and attempts > 0 then flags, percent, text = flags + 2, n.percent, n.text end
-      if n.digest ~= '' then q.free[#q.free + 1] = n.digest end
+      if n.digest ~= '' then q.closed[#q.closed + 1] = n.digest end
       error = error or n.error
     end
     local kept = status == 'E' and q.kept.failed or q.kept.other
@@ -209,7 +209,7 @@ local function tracking()
       bulk('ZADD', key, numbers)
       if fresh then plan((minute + 1) * 60000, member('O', q.u, str(minute))) end
     end
-    bulk('HDEL', T .. ':od', q.free)
+    bulk('HDEL', T .. ':od', q.closed)
   end
 
   -- Count in the current minute; when it is another than before, that is added up.

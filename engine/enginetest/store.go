@@ -138,6 +138,14 @@ func (r *rig) everyCall(lane int, queue string) map[string]error {
 	_, errs["lane stats"] = r.LaneStats(ctx, lane)
 	_, errs["topics"] = r.Topics(ctx, lane)
 	errs["forget topic"] = r.ForgetTopic(ctx, lane, "orders")
+	_, errs["start"] = r.Start(ctx, lane, millrace.Start{Tenant: "a", Opening: millrace.Opening{Queue: queue}})
+	_, errs["operation"] = r.Operation(ctx, lane, millrace.ReadOperation{Number: 1})
+	_, _, errs["list operations"] = r.ListOperations(ctx, lane, millrace.OperationPage{Queue: queue, Limit: 1})
+	_, errs["cancel operation"] = r.CancelOperation(ctx, lane, time.Time{}, 1)
+	errs["report"] = r.Report(ctx, lane, millrace.ProgressReport{Number: 1})
+	_, _, errs["operation counts"] = r.OperationCounts(ctx, lane, millrace.CountQuery{Queue: queue, Bucket: millrace.Days})
+	_, errs["fire"] = r.Fire(ctx, lane, millrace.Fire{UID: "00000000000000ff"})
+	_, errs["fired"] = r.Fired(ctx, lane, "00000000000000ff")
 	_, errs["apply"] = r.Apply(ctx, lane, millrace.Apply{Version: r.version})
 	return errs
 }

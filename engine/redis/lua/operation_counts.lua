@@ -7,6 +7,7 @@ if not q then return {} end
 local c = counting()
 local name, span, kept = unpack(c.lengths[ARGV[4]])
 local sum, rest = c.now(q)
+local total = c.total(sum, rest)
 local current = rest.at and floor(tonumber(rest.at) / span) or -1
 local first = math.max(math.ceil(tonumber(ARGV[5]) / 60000 / span), math.ceil((now / 60000 - kept) / span))
 local last = math.min(math.ceil(tonumber(ARGV[6]) / 60000 / span) - 1, floor(now / 60000 / span))
@@ -18,4 +19,4 @@ for at = first, last do
   if at == current then packed = c.pack(packed and c.add(packed, sum) or sum) end
   if packed then list[#list + 1], list[#list + 2] = str(at * span * 60000), packed end
 end
-return {c.total(sum, rest), list}
+return {total, list}

@@ -39,7 +39,7 @@ end
 
 -- The leases of many tenants end at once: nobody can be waiting for that.
 local function landAll()
-  local tenants, counts, fresh, none = {}, {}, {}, {}
+  local tenants, counts, fresh, none, hollow = {}, {}, {}, {}, {}
   for i = 1, #found do
     local t = q.ordered and tenantOf(found[i]) or found[i]
     local seen = counts[t]
@@ -56,6 +56,7 @@ local function landAll()
     if left ~= '0' or rest ~= '.' then
       fresh[kept + 1], fresh[kept + 2] = tenants[i], left .. rest
       kept = kept + 2
+      if q.hollow > 0 and left == '0' then hollow[#hollow + 1] = tenants[i] end -- after a purge it may hold nothing
     else
       none[#none + 1] = tenants[i]
     end
@@ -63,6 +64,7 @@ local function landAll()
   bulk('HSET', q.key .. ':hand', fresh)
   bulk('HDEL', q.key .. ':hand', none)
   vacate(q, none, true)
+  vacate(q, hollow)
 end
 
 -- Many keys go on at once. Tenants enter in the order of their first key that does.

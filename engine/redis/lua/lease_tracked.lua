@@ -12,7 +12,6 @@ local function seeMixed(q, f, size)
   end
   f.fresh = fresh
   f.list, f.mix = merge(came, fresh, size + 1)
-  if not q.free then tracking().look(q, f.list) end
 end
 
 -- Of an ordered queue: a head that is cancelled lets its key go on at once, so the next of the

@@ -38,7 +38,10 @@ local function playTurns(q, max, most, see)
   end
 
   local function sees(f)
-    if not f.list then see(f, math.max(f.weight, math.ceil(max / #line))) elseif f.took >= f.seen then see(f, 2 * f.took + f.weight) end
+    if not f.list or f.took >= f.seen then
+      see(f, f.list and 2 * f.took + f.weight or math.max(f.weight, math.ceil(max / #line)))
+      if q.tracked then tracking().look(q, f.list) end
+    end
     return f.list[f.took + 1]
   end
 

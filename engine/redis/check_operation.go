@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -89,8 +90,7 @@ func (q *queueChecker) counted() {
 type operationChecker struct {
 	*checker
 	known, trash []string
-	queues       map[string][]string // numbers by uid
-	subjects     map[string][]string // numbers by subject
+	found        map[string][]string // numbers by q and uid, and by s and subject
 	expiring     map[string][]string // numbers by uid and minute
 	long         []string            // numbers whose payload lies apart
 }
@@ -100,7 +100,7 @@ type operationChecker struct {
 func (c *checker) checkOperations(known, trash []string) {
 	o := &operationChecker{
 		checker: c, known: known, trash: trash,
-		queues: map[string][]string{}, subjects: map[string][]string{}, expiring: map[string][]string{},
+		found: map[string][]string{}, expiring: map[string][]string{},
 	}
 	for number, record := range c.hashes[opKey] {
 		o.operation(number, record)
@@ -115,9 +115,8 @@ func (c *checker) checkOperations(known, trash []string) {
 			c.wrong("operation %s ended and is unknown", number)
 		}
 	}
-	o.indexed(byQueueKey, o.queues)
-	o.indexed(subjectKey, o.subjects)
-	o.indexed(expiringKey, o.expiring)
+	o.indexed()
+	o.lapsing()
 	if stored := slices.Sorted(maps.Keys(c.hashes[loadKey])); !slices.Equal(stored, slices.Sorted(slices.Values(o.long))) {
 		c.wrong("payloads of %v lie apart, those of %v should", stored, o.long)
 	}
@@ -136,10 +135,10 @@ func (o *operationChecker) operation(number, record string) {
 		o.long = append(o.long, number)
 	}
 	if slices.Contains(o.known, op.UID) || slices.Contains(o.trash, op.UID) {
-		o.queues[op.UID] = append(o.queues[op.UID], number)
+		o.found["q"+op.UID] = append(o.found["q"+op.UID], number)
 	}
 	if op.Subject != "" {
-		o.subjects[op.Subject] = append(o.subjects[op.Subject], number)
+		o.found["s"+op.Subject] = append(o.found["s"+op.Subject], number)
 	}
 	name := strconv.FormatUint(op.Message, 10)
 	message, open := o.opened[number]
@@ -161,26 +160,68 @@ func (o *operationChecker) operation(number, record string) {
 	}
 }
 
-// indexed compares the sorted sets of a prefix with what they should hold.
-func (o *operationChecker) indexed(prefix string, want map[string][]string) {
+// indexed: operations are found by queue and subject, each once, in the order of their numbers.
+func (o *operationChecker) indexed() {
+	have := map[string][]string{}
 	for key, members := range o.scores {
-		if of, ok := strings.CutPrefix(key, prefix); ok && want[of] == nil {
-			o.wrong("%s of %q lists %d operations, there is none", prefix, of, len(members))
+		if id, ok := strings.CutPrefix(key, olderKey); ok {
+			have[id] = o.older(id, members)
 		}
 	}
-	for of, numbers := range want {
-		have := o.scores[prefix+of]
-		for number, at := range have {
-			if number != strconv.FormatFloat(at, 'f', 0, 64) {
-				o.wrong("%s of %q: operation %s is at place %.0f", prefix, of, number, at)
-			}
+	for id, text := range o.hashes[indexKey] {
+		newest, more := strings.CutPrefix(text, "+")
+		if more != (have[id] != nil) {
+			o.wrong("the index of %q says that there are older ones: %t, there are %d", id, more, len(have[id]))
 		}
-		slices.Sort(numbers)
-		if listed := slices.Sorted(maps.Keys(have)); !slices.Equal(listed, numbers) {
-			o.wrong("%s of %q lists %v, should list %v", prefix, of, listed, numbers)
+		have[id] = append(have[id], strings.Fields(newest)...)
+	}
+	o.same("found", have, o.found)
+}
+
+// older reads the older operations of an index.
+func (o *operationChecker) older(id string, members map[string]float64) []string {
+	var all []string
+	chunks := slices.Collect(maps.Keys(members))
+	slices.SortFunc(chunks, func(a, b string) int { return cmp.Compare(members[a], members[b]) })
+	for _, chunk := range chunks {
+		numbers := strings.Fields(chunk)
+		if len(numbers) == 0 || len(numbers) > 100 || numbers[0] != strconv.FormatFloat(members[chunk], 'f', 0, 64) {
+			o.wrong("the index of %q has %q at place %.0f", id, chunk, members[chunk])
+		}
+		all = append(all, numbers...)
+	}
+	return all
+}
+
+// lapsing: operations that have ended expire, each in its minute.
+func (o *operationChecker) lapsing() {
+	have := map[string][]string{}
+	for key, texts := range o.lists {
+		if place, ok := strings.CutPrefix(key, expiringKey); ok {
+			have[place] = strings.Fields(strings.Join(texts, " "))
+			slices.SortFunc(have[place], byNumber)
+		}
+	}
+	o.same("expiring", have, o.expiring)
+}
+
+// same compares lists of numbers with what they should be.
+func (o *operationChecker) same(what string, have, want map[string][]string) {
+	for id := range have {
+		if want[id] == nil {
+			o.wrong("%s by %q are %v, there should be none", what, id, have[id])
+		}
+	}
+	for id, numbers := range want {
+		slices.SortFunc(numbers, byNumber)
+		if !slices.Equal(have[id], numbers) {
+			o.wrong("%s by %q are %v, should be %v", what, id, have[id], numbers)
 		}
 	}
 }
+
+// byNumber orders numbers as texts.
+func byNumber(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
 
 // open: what must not be open twice, and what is watched, is open.
 func (o *operationChecker) open() {

@@ -91,7 +91,7 @@ func kindOf(name string) keyKind {
 	switch name {
 	case bodyKey, loadKey, dedupeKey + "0", dedupeKey + "1", lastKey + "0", lastKey + "1":
 		return fieldsKind
-	case "", holdersKey, topicsKey, heldKey, longKey, opKey, endKey, openKey, firedKey:
+	case "", holdersKey, topicsKey, heldKey, longKey, opKey, endKey, indexKey, openKey, firedKey:
 		return hashKind
 	case dueKey, longsKey, batchesKey:
 		return scoreKind
@@ -100,9 +100,9 @@ func kindOf(name string) keyKind {
 	case removedKey, watchedKey:
 		return setKind
 	}
-	for _, prefix := range []string{aliasKey, byQueueKey, subjectKey, expiringKey} {
+	for prefix, kind := range map[string]keyKind{aliasKey: scoreKind, olderKey: scoreKind, expiringKey: listKind} {
 		if strings.HasPrefix(name, prefix) {
-			return scoreKind
+			return kind
 		}
 	}
 	for prefix, kind := range map[string]func(string) keyKind{queueKey: queueKind, subKey: subKind} {

@@ -74,9 +74,9 @@ const (
 	opKey       = ":op"    // hash: number → what the operation was opened with
 	loadKey     = ":oload" // hash: number → its payload, if that is long
 	endKey      = ":of"    // hash: number → how it ended
-	byQueueKey  = ":oq:"   // sorted set: numbers of a queue's operations; the uid follows
-	subjectKey  = ":os:"   // sorted set: numbers of a subject's operations; the subject follows
-	expiringKey = ":ox:"   // sorted set: numbers of operations that expire in one minute; the uid, a colon and the minute follow
+	indexKey    = ":oi"    // hash: q and a uid, or s and a subject → the newest numbers of its operations
+	olderKey    = ":oi:"   // sorted set: the older ones, some in a member; the same follows
+	expiringKey = ":ox:"   // list: numbers of operations that expire in one minute, some in an entry; the uid, a colon and the minute follow
 	openKey     = ":od"    // hash: digest of what must not be open twice → number
 	watchedKey  = ":ow"    // set: numbers whose next change somebody waits for
 )

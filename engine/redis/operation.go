@@ -18,7 +18,7 @@ func (e *Engine) Start(ctx context.Context, lane int, s millrace.Start) (millrac
 		digest = string(s.Dedupe[:])
 	}
 	args := append([]string{
-		s.Opening.Queue, strconv.Itoa(len(e.own)), strconv.Itoa(lane), s.Tenant, whoOf(s.Tenant, s.Key), storedBody(s.Body),
+		s.Opening.Queue, strconv.Itoa(len(e.own)), strconv.Itoa(lane), s.Tenant, whoOf(s.Tenant, s.Key), storedTracked(s.Body, &s.Opening),
 		span(max(s.Delay, 0)), digest,
 	}, openingArgs(&s.Opening)...)
 	reply, err := e.runLane(ctx, &e.scripts.operationStart, lane, millis(s.Now), args...)

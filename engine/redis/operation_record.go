@@ -9,10 +9,8 @@ import (
 	"github.com/millrace-dev/millrace"
 )
 
-const (
-	openingSize  = 3    // arguments that open an operation: its text, its payload if that is long, its subject
-	shortPayload = 1024 // bytes up to which a payload lies in the operation's record
-)
+// shortPayload is how many bytes a payload may have that lies in the operation's record.
+const shortPayload = 1024
 
 // How an operation's record tells of its payload.
 const (
@@ -21,12 +19,19 @@ const (
 	longPayload = 2 // it lies apart
 )
 
-// openingArgs are what a script opens an operation with; empty for none. The text is the
-// secret, then uid, queue, subject, type and event, each with its length, and the payload.
+// openingArgs are what a script opens one operation with: a text, the payload if that is long,
+// and the subject; empty for none.
 func openingArgs(o *millrace.Opening) []string {
 	if o == nil {
 		return []string{"", "", ""}
 	}
+	text, payload := openingText(o)
+	return []string{text, payload, o.Subject}
+}
+
+// openingText is the secret, then uid, queue, subject, type and event, each with its length, and
+// the payload; that is apart if it is long.
+func openingText(o *millrace.Opening) (packed, payload string) {
 	text := append([]byte(nil), o.Secret[:]...)
 	for _, s := range []string{o.Queue, o.Name, o.Subject, o.Type, o.Event} {
 		text = binary.LittleEndian.AppendUint16(text, uint16(len(s)))
@@ -34,11 +39,11 @@ func openingArgs(o *millrace.Opening) []string {
 	}
 	switch {
 	case o.Payload == nil:
-		return []string{rueidis.BinaryString(append(text, noPayload)), "", o.Subject}
+		return rueidis.BinaryString(append(text, noPayload)), ""
 	case len(o.Payload) <= shortPayload:
-		return []string{rueidis.BinaryString(append(append(text, ownPayload), o.Payload...)), "", o.Subject}
+		return rueidis.BinaryString(append(append(text, ownPayload), o.Payload...)), ""
 	}
-	return []string{rueidis.BinaryString(append(text, longPayload)), rueidis.BinaryString(o.Payload), o.Subject}
+	return rueidis.BinaryString(append(text, longPayload)), rueidis.BinaryString(o.Payload)
 }
 
 func openingBytes(list []millrace.Opening) int {

@@ -22,8 +22,9 @@ type commitArgs struct {
 	classFacets, classSubs       []byte
 	requests, events, digests    []byte
 	extras                       []byte // of events that are to be held or were
-	openIndex                    []byte // of operations: their event and queue
-	openings                     []string
+	openIndex                    []byte // of operations: their event, queue, subject, payload if it is long
+	openings, payloads           []string
+	subjects                     table
 	bodies                       []string
 	nRequests, nEvents, nDigests uint32
 	scratch                      []byte
@@ -47,7 +48,7 @@ type table struct {
 
 func newCommitArgs() *commitArgs {
 	p := &commitArgs{used: map[uint32]bool{}}
-	for _, t := range []*table{&p.queues, &p.facets, &p.keys, &p.topics, &p.subs, &p.classes} {
+	for _, t := range []*table{&p.queues, &p.facets, &p.keys, &p.topics, &p.subs, &p.classes, &p.subjects} {
 		t.index = map[string]uint32{}
 	}
 	return p
@@ -119,7 +120,11 @@ func (p *commitArgs) event(ev *millrace.CommitEvent) {
 	}
 	p.nEvents++
 	p.extra(ev)
-	p.opening(ev)
+	if len(ev.Operations) > 0 && ev.Delay <= 0 {
+		p.opening(ev)
+		p.bodies = append(p.bodies, storedTracked(ev.Body, &ev.Operations[0]))
+		return
+	}
 	p.bodies = append(p.bodies, storedBody(ev.Body)) // also of one that goes nowhere: somebody may watch
 }
 
@@ -142,9 +147,19 @@ func (p *commitArgs) extra(ev *millrace.CommitEvent) {
 func (p *commitArgs) opening(ev *millrace.CommitEvent) {
 	for i := range ev.Operations {
 		o := &ev.Operations[i]
-		p.openIndex = binary.LittleEndian.AppendUint32(p.openIndex, p.nEvents)
-		p.openIndex = binary.LittleEndian.AppendUint32(p.openIndex, p.queues.text(o.Queue))
-		p.openings = append(p.openings, openingArgs(o)...)
+		text, payload := openingText(o)
+		subject, long := uint32(0), uint32(0)
+		if o.Subject != "" {
+			subject = p.subjects.text(o.Subject)
+		}
+		if payload != "" {
+			p.payloads = append(p.payloads, payload)
+			long = uint32(len(p.payloads))
+		}
+		p.openings = append(p.openings, text)
+		for _, n := range [...]uint32{p.nEvents, p.queues.text(o.Queue), subject, long} {
+			p.openIndex = binary.LittleEndian.AppendUint32(p.openIndex, n)
+		}
 	}
 }
 
@@ -194,7 +209,8 @@ func (p *commitArgs) args(head []string) []string {
 	var counts []byte
 	for _, n := range [...]uint32{
 		p.queues.count(), p.facets.count(), p.keys.count(), p.topics.count(), p.classes.count(),
-		p.nRequests, p.nEvents, p.nDigests, p.subs.count(), uint32(len(p.openings) / openingSize),
+		p.nRequests, p.nEvents, p.nDigests, p.subs.count(),
+		uint32(len(p.openings)), p.subjects.count(), uint32(len(p.payloads)),
 	} {
 		counts = binary.LittleEndian.AppendUint32(counts, n)
 	}
@@ -204,6 +220,7 @@ func (p *commitArgs) args(head []string) []string {
 	}
 	if len(p.openings) > 0 {
 		list = append(append(list, rueidis.BinaryString(p.openIndex)), p.openings...)
+		list = append(append(list, p.subjects.names...), p.payloads...)
 	}
 	for _, packed := range [][]byte{p.queueOf, p.classFacets, p.requests, p.events, p.digests, p.extras} {
 		list = append(list, rueidis.BinaryString(packed))

@@ -21,15 +21,15 @@ func (e *Engine) Lease(ctx context.Context, lane int, l millrace.Lease) (millrac
 	if err != nil {
 		return millrace.Leased{}, err
 	}
-	messages, err := e.leasedMessages(listOf(reply[4]))
+	messages, err := e.leasedMessages(listOf(reply[4]), len(reply) > 5)
 	if err != nil {
 		return millrace.Leased{}, err
 	}
-	if len(reply) > 5 {
-		readIDs(messages, textOf(reply[5]))
-	}
 	for tries := listOf(reply[3]); len(tries) >= 2; tries = tries[2:] {
 		messages[intOf(tries[0])-1].Attempt = int(intOf(tries[1]))
+	}
+	if len(reply) > 5 {
+		readIDs(messages, listOf(reply[5]))
 	}
 	return millrace.Leased{
 		Messages: messages,
@@ -39,21 +39,17 @@ func (e *Engine) Lease(ctx context.Context, lane int, l millrace.Lease) (millrac
 	}, nil
 }
 
-// readIDs reads number and secret of each message's operation; of an untracked queue there are none.
-func readIDs(messages []millrace.LeasedMessage, packed string) {
-	const size = 8 + len(millrace.OperationSecret{})
-	for i := range messages {
-		if len(packed) < size {
-			return
-		}
-		messages[i].Operation.Number = number(packed[:8])
-		copy(messages[i].Operation.Secret[:], packed[8:])
-		packed = packed[size:]
+// readIDs reads index, number and secret of the operations that are not told by name and body.
+func readIDs(messages []millrace.LeasedMessage, list []rueidis.RedisMessage) {
+	for ; len(list) >= 3; list = list[3:] {
+		id := &messages[intOf(list[0])-1].Operation
+		id.Number = uint64(intOf(list[1]))
+		copy(id.Secret[:], textOf(list[2]))
 	}
 }
 
 // leasedMessages reads name, tenant and body of each message.
-func (e *Engine) leasedMessages(list []rueidis.RedisMessage) ([]millrace.LeasedMessage, error) {
+func (e *Engine) leasedMessages(list []rueidis.RedisMessage, tracked bool) ([]millrace.LeasedMessage, error) {
 	messages := make([]millrace.LeasedMessage, len(list)/3)
 	for i := range messages {
 		b, err := e.readBody(textOf(list[3*i]), textOf(list[3*i+2]))
@@ -63,6 +59,9 @@ func (e *Engine) leasedMessages(list []rueidis.RedisMessage) ([]millrace.LeasedM
 		messages[i] = millrace.LeasedMessage{
 			Name: b.name, Seq: b.seq, Prev: b.prev, RecordedAt: b.recordedAt,
 			Tenant: textOf(list[3*i+1]), Attempt: 1, Body: b.event,
+		}
+		if tracked && b.tracked {
+			messages[i].Operation = millrace.OperationID{Number: b.name, Secret: b.secret}
 		}
 	}
 	return messages, nil

@@ -57,7 +57,7 @@ type scripts struct {
 const (
 	bare     = ""
 	shared   = "prelude"
-	tracked  = "prelude prelude_count prelude_track"
+	tracked  = "prelude prelude_count prelude_index prelude_track"
 	tenants  = tracked + " prelude_tenant"
 	leases   = tenants + " prelude_lease"
 	batched  = "prelude prelude_batch"
@@ -110,7 +110,7 @@ func newScripts() *scripts {
 		nodeLeave:       compose("node_leave", allowOOM, shared),
 		operationStart:  compose("operation_start", denyOOM, tenants+" prelude_view"),
 		operationGet:    reading(compose("operation_get", allowOOM, shared+" prelude_view")),
-		operationList:   reading(compose("operation_list", allowOOM, shared+" prelude_view")),
+		operationList:   reading(compose("operation_list", allowOOM, shared+" prelude_index prelude_view")),
 		operationCancel: compose("operation_cancel", allowOOM, tracked+" prelude_view"),
 		operationReport: compose("operation_report", allowOOM, tracked+" prelude_view"),
 		operationCounts: reading(compose("operation_counts", allowOOM, shared+" prelude_count")),

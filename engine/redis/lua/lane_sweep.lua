@@ -122,7 +122,8 @@ local function dropQueue(u)
   if q.tracked then tracking().flush(q) end
   if room() > 0 then
     local key = q.key
-    if q.tracked then call('UNLINK', key .. ':note', key .. ':now', key .. ':minutes', key .. ':hours', key .. ':days', T .. ':oq:' .. u) end
+    if q.tracked then call('UNLINK', key .. ':note', key .. ':now', key .. ':minutes', key .. ':hours', key .. ':days', T .. ':oi:q' .. u) end
+    if q.tracked then call('HDEL', T .. ':oi', 'q' .. u) end
     call('UNLINK', key, key .. ':tries', key .. ':age', key .. ':ages', key .. ':ring', key .. ':hollow', key .. ':parked',
       key .. ':hand', key .. ':waiting', key .. ':tenant', key .. ':head', key .. ':dead')
     call('LPOP', T .. ':trash')

@@ -105,14 +105,18 @@ if ops and ops.any and single then
 end
 
 -- Read: the bodies in that order, as far as the bytes reach.
-local prefix = {[0] = 1, 18, 25} -- bytes before the event, by the first of them
+local prefix = {[0] = 1, 18, 25, 17} -- bytes before the event, by the first of them
 local bodies, size, skipped = {}, 0, 0
 count = planned
 for i = 1, planned, 50 do
   local some = call('HMGET', T .. ':body', unpack(names, i, math.min(i + 49, planned)))
   for j = 1, #some do
     if ops and ops.gone[i + j - 1] then skipped = skipped + 1
-    elseif some[j] then size = size + #some[j] - prefix[string.byte(some[j])] end
+    elseif some[j] then
+      local first = string.byte(some[j])
+      size = size + #some[j] - prefix[first]
+      if first == 1 and string.byte(some[j], 18) == 3 then size = size - 16 end
+    end
     if size > bytes and i + j - skipped > 2 then count = i + j - 2 break end
     bodies[i + j - 1] = some[j]
   end

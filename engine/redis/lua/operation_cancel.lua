@@ -10,7 +10,8 @@ tracking().look(q, {o.message})
 local n = tracking().note(q, o.message)
 if o.status == 'Q' then
   tracking().finish(q, o.message, 'C', n.attempts, n.started)
-  tracking().note(q, o.message).gone = true
+  local left = tracking().note(q, o.message)
+  left.gone, left.number = true, n.number
   q.cancelled = q.cancelled + 1
 elseif not n.wish then
   n.wish = true

@@ -5,24 +5,26 @@
 if not lane() then return 'lane_missing' end
 local subject, uid, status, tenant = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local limit, most, bytes = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
-local key = T .. ':oq:' .. uid
-if subject ~= '' then key = T .. ':os:' .. subject
-elseif not queue(uid) then return {0, {}} end
+local id = 's' .. subject
+if subject == '' then
+  if not queue(uid) then return {0, {}} end
+  id = 'q' .. uid
+end
 
 local function fits(o)
   return not expired(o) and (uid == '' or o.uid == uid) and (status == '' or o.status == status) and (tenant == '' or o.tenant == tenant)
 end
 
-local found, looked, size, from, last = {}, 0, 0, ARGV[7] == '0' and '+inf' or '(' .. ARGV[7], '0'
+local found, looked, size, from, last = {}, 0, 0, ARGV[7] == '0' and math.huge or tonumber(ARGV[7]), '0'
 
 -- Look at the next of the index. Returns whether there may be more to look at.
 local function look(count)
-  local numbers = call('ZREVRANGEBYSCORE', key, from, '-inf', 'LIMIT', 0, count)
+  local numbers = indexing().page(id, from, count)
   local some = view(numbers)
   for i = 1, #some do
     local o = some[i]
     if #found == limit or size > bytes then return false end
-    looked, last, from = looked + 1, o.number, '(' .. o.number
+    looked, last, from = looked + 1, o.number, tonumber(o.number)
     if fits(o) then
       found[#found + 1] = o
       size = size + #o.record + #o.ended + (string.byte(o.record, -1) == 2 and call('HSTRLEN', T .. ':oload', o.number) or 0)
@@ -34,5 +36,5 @@ end
 while looked < most and #found < limit and size <= bytes do
   if not look(math.min(most - looked, math.max(limit - #found, 20))) then break end
 end
-if last ~= '0' and #call('ZREVRANGEBYSCORE', key, '(' .. last, '-inf', 'LIMIT', 0, 1) == 0 then last = '0' end
+if last ~= '0' and #indexing().page(id, from, 1) == 0 then last = '0' end
 return {last, show(found)}

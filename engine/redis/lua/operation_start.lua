@@ -1,5 +1,5 @@
 -- Put one event into a tracked queue, with an operation.
--- ARGV  3 uid  4 lanes  5 lane  6 tenant  7 tenant, with NUL and key if there is one  8 a zero byte and the body
+-- ARGV  3 uid  4 lanes  5 lane  6 tenant  7 tenant, with NUL and key if there is one  8 the body, with the secret
 --       9 delay in ms  10 digest that must not be open twice, or nothing
 --       11 what the operation is opened with  12 its payload if that is long  13 its subject
 -- Returns number, status and record of the operation, 1 if it was open already, ms to the next due
@@ -52,6 +52,7 @@ local function cut()
 end
 
 tracking().open(q, tenant, name, name, now + delay, ARGV[11], ARGV[12], ARGV[13])
+if delay > 0 then tracking().note(q, name) end -- its body does not tell from when it can run
 if digest ~= '' then
   tracking().note(q, name).digest = digest
   call('HSET', T .. ':od', digest, name)

@@ -82,7 +82,7 @@ local counts = '<ddddddd'
 local function tracked(q, conf)
   local other, failed = string.match(conf, '^ (%d+) (%d+)$')
   q.tracked, q.kept = true, {other = tonumber(other), failed = tonumber(failed)}
-  q.notes, q.dirty, q.over, q.expiring, q.closed, q.tally, q.moved, q.index, q.cancelled = {}, {}, {}, {}, {}, {}, {}, {}, 0
+  q.notes, q.dirty, q.over, q.expiring, q.closed, q.tally, q.moved, q.cancelled = {}, {}, {}, {}, {}, {}, {}, 0
 end
 
 -- A queue's record in the lane, whether the lane knows its uid or not.

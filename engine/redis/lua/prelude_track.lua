@@ -10,7 +10,7 @@ local track
 local function tracking()
   if track then return track end
   track = {}
-  local opened, large, subjects = {}, {}, {}
+  local opened, large, found, order, classes = {}, {}, {}, {}, {}
   local noted, ended = '<BdI4dI4BI2c0I2c0I2c0c32', '<BBI4dddBI2c0I2c0'
   local padding = string.rep('\0', 32) -- a long value keeps Redis from packing the hash
 
@@ -55,19 +55,23 @@ local function tracking()
   local function moved(q, number) q.moved[#q.moved + 1] = number end
   track.moved = moved
 
+  -- An operation is to be found by queue or subject.
+  local function list(id, number)
+    local numbers = found[id]
+    if not numbers then
+      numbers = {}
+      found[id], order[#order + 1] = numbers, id
+    end
+    numbers[#numbers + 1] = number
+  end
+
   -- An operation begins, with what it was opened with: the packed text, the payload if it is long.
   function track.open(q, tenant, number, name, from, text, payload, subject)
     opened[#opened + 1], opened[#opened + 2] = number, struct.pack('<dddI2c0', now, from, tonumber(name), #tenant, tenant) .. text
-    q.index[#q.index + 1], q.index[#q.index + 2] = number, number
     if number ~= name then note(q, name).number = tonumber(number) end
     if payload ~= '' then large[#large + 1], large[#large + 2] = number, payload end
-    if subject == '' then return end
-    local s = subjects[subject]
-    if not s then
-      s = {}
-      subjects[subject] = s
-    end
-    s[#s + 1], s[#s + 2] = number, number
+    list('q' .. q.u, number)
+    if subject ~= '' then list('s' .. subject, number) end
   end
 
   local function ending(status, flags, attempts, started, kept, percent, text, error)
@@ -79,7 +83,7 @@ local function tracking()
     local minute = floor((now + kept) / 60000)
     q.expiring[minute] = q.expiring[minute] or {}
     local list = q.expiring[minute]
-    list[#list + 1], list[#list + 2] = number, number
+    list[#list + 1] = number
     moved(q, number)
   end
 
@@ -150,40 +154,55 @@ local function tracking()
     return subject
   end
 
-  -- Read the operations of messages that are to be leased: number and secret of each, which are
-  -- cancelled, and since when they could run.
+  -- Read the operations of messages that are to be leased: which are cancelled; of those of which
+  -- something is noted number, secret, and since when they could run. The bodies tell of the others.
   function track.plan(q, names, size)
-    local p = {numbers = {}, ids = {}, gone = {}, from = {}, any = false}
-    local some = #names == size and names or {unpack(names, 1, size)}
-    track.look(q, some)
+    local p = {numbers = names, secrets = {}, gone = {}, from = {}, any = false}
+    if size == 0 then return p end
+    track.look(q, #names == size and names or {unpack(names, 1, size)})
+    if not q.annotated then return p end
+    local numbers, where = {}, {}
+    p.numbers = {}
     for i = 1, size do
       local n = q.notes[names[i]]
-      p.numbers[i], p.gone[i] = n and n.number > 0 and str(n.number) or names[i], n and n.gone or false
+      p.numbers[i], p.gone[i] = track.number(q, names[i]), n and n.gone
       p.any = p.any or p.gone[i]
+      if n and not n.gone then numbers[#numbers + 1], where[#where + 1] = p.numbers[i], i end
     end
-    local records = gather('HMGET', T .. ':op', p.numbers)
-    for i = 1, size do
-      if records[i] then
-        local _, from, _, _, secret = struct.unpack('<dddI2c0c16', records[i])
-        p.ids[i], p.from[i] = struct.pack('<d', tonumber(p.numbers[i])) .. secret, from
+    local records = gather('HMGET', T .. ':op', numbers)
+    for j, i in ipairs(where) do
+      if records[j] then
+        local _, from, _, _, secret = struct.unpack('<dddI2c0c16', records[j])
+        p.secrets[i], p.from[i] = secret, from
       end
     end
     return p
   end
 
+  -- When the event of a body was recorded, if it was published with an operation.
+  local function recorded(name, body, lanes)
+    local first = string.byte(body)
+    if first == 3 then return floor(floor(tonumber(name) / lanes) / 128) + 1735689600000 end
+    return first == 1 and string.byte(body, 18) == 3 and struct.unpack('<d', body, 10) or nil
+  end
+
   -- One of them is leased, for the so-manieth time.
-  function track.run(q, p, i, attempt)
-    if attempt == 1 and p.from[i] then count(q, 'q' .. class(now - p.from[i]), 1) end
+  function track.run(q, p, i, attempt, body, lanes)
     moved(q, p.numbers[i])
+    local from = p.from[i] or attempt == 1 and body and recorded(p.numbers[i], body, lanes)
+    if attempt > 1 or not from then return end
+    local class = classes[from] or 'q' .. class(now - from)
+    classes[from] = class
+    count(q, class, 1)
   end
 
   -- Write: what was opened.
-  local function writeOpened(q)
+  local function writeOpened()
+    if #opened == 0 then return end
     bulk('HSET', T .. ':op', opened)
     bulk('HSET', T .. ':oload', large)
-    bulk('ZADD', T .. ':oq:' .. q.u, q.index)
-    for subject, numbers in pairs(subjects) do bulk('ZADD', T .. ':os:' .. subject, numbers) end
-    opened, large, subjects, q.index = {}, {}, {}, {}
+    indexing().add(order, found)
+    opened, large, found, order = {}, {}, {}, {}
   end
 
   local function writeNotes(q)
@@ -205,9 +224,7 @@ local function tracking()
     bulk('HSET', T .. ':of', q.over)
     for minute, numbers in pairs(q.expiring) do
       local key = T .. ':ox:' .. q.u .. ':' .. str(minute)
-      local fresh = call('EXISTS', key) == 0
-      bulk('ZADD', key, numbers)
-      if fresh then plan((minute + 1) * 60000, member('O', q.u, str(minute))) end
+      if call('RPUSH', key, table.concat(numbers, ' ')) == 1 then plan((minute + 1) * 60000, member('O', q.u, str(minute))) end
     end
     bulk('HDEL', T .. ':od', q.closed)
   end
@@ -238,7 +255,7 @@ local function tracking()
 
   -- Write what became of a queue's operations.
   function track.flush(q)
-    writeOpened(q)
+    writeOpened()
     if q.cancelled ~= 0 then call('HINCRBY', q.key, 'cancelled', q.cancelled) end
     if next(q.dirty) then writeNotes(q) end
     if #q.over > 0 then writeEnded(q) end
@@ -246,23 +263,38 @@ local function tracking()
     tell(q)
   end
 
-  -- Forget up to so many operations of a queue that expired in a minute, by number. Returns how
-  -- many, and whether there are more.
+  -- Take up to so many numbers off those that expire in a minute: the lowest, or if there are very
+  -- many, those that ended first.
+  local function pastDue(key, most)
+    local texts, numbers, used = call('LRANGE', key, 0, 49), {}, 0
+    local many = call('LLEN', key) > #texts
+    for i = 1, #texts do
+      if many and #numbers >= most then break end
+      for number in string.gmatch(texts[i], '%d+') do numbers[#numbers + 1] = number end
+      used = i
+    end
+    if not many and #numbers <= 5000 then table.sort(numbers, function(a, b) return tonumber(a) < tonumber(b) end) end
+    if used > 0 then call('LPOP', key, used) end
+    if #numbers > most then call('LPUSH', key, table.concat(numbers, ' ', most + 1)) end
+    return {unpack(numbers, 1, math.min(most, #numbers))}
+  end
+
+  -- Forget up to so many operations of a queue that expired in a minute. Returns how many, and
+  -- whether there are more.
   function track.expire(u, minute, most)
-    local key, numbers, of = T .. ':ox:' .. u .. ':' .. minute, {}, {}
-    local popped = call('ZPOPMIN', key, most)
-    for i = 1, #popped, 2 do numbers[#numbers + 1] = popped[i] end
+    local key, ids, gone = T .. ':ox:' .. u .. ':' .. minute, {'q' .. u}, {}
+    local numbers = pastDue(key, most)
     local records = gather('HMGET', T .. ':op', numbers)
+    gone['q' .. u] = numbers
     for i = 1, #numbers do
-      local subject = records[i] and subjectOf(records[i]) or ''
-      if subject ~= '' then
-        of[subject] = of[subject] or {}
-        table.insert(of[subject], numbers[i])
+      local id = 's' .. (records[i] and subjectOf(records[i]) or '')
+      if id ~= 's' then
+        if not gone[id] then gone[id], ids[#ids + 1] = {}, id end
+        table.insert(gone[id], numbers[i])
       end
     end
-    for subject, some in pairs(of) do bulk('ZREM', T .. ':os:' .. subject, some) end
+    indexing().drop(ids, gone)
     for _, name in ipairs({':op', ':of', ':oload'}) do bulk('HDEL', T .. name, numbers) end
-    bulk('ZREM', T .. ':oq:' .. u, numbers)
     return #numbers, call('EXISTS', key) == 1
   end
   return track

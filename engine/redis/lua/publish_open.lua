@@ -1,12 +1,13 @@
 -- The part of a publish that begins operations. Nothing goes to a tracked queue: open is nil.
--- ARGV  after the names: event and queue of each operation, in the order of the events; then
---       of each what it is opened with, its payload if that is long, its subject
+-- ARGV  after the names: event, queue, subject and long payload of each operation, in the order of
+--       the events; then what each is opened with; then the subjects; then the long payloads
 if nO > 0 then
-  local index, next, at, event, queueAt = ARGV[aO + 1], 1, 1, 0, 0
+  local index, next, at = ARGV[aO + 1], 1, 1
+  local event, queueAt, subject, payload = 0, 0, 0, 0
 
   local function read()
     if next > nO then event = nil return end
-    event, queueAt, at = struct.unpack('<I4I4', index, at)
+    event, queueAt, subject, payload, at = struct.unpack('<I4I4I4I4', index, at)
   end
   read()
 
@@ -19,8 +20,11 @@ if nO > 0 then
     end
     local number = name
     while event == e do
-      local q, arg = queues[queueAt], aO + 3 * next - 1
-      if q.tracked then tracking().open(q, tenant, number, name, now, ARGV[arg], ARGV[arg + 1], ARGV[arg + 2]) end
+      local q = queues[queueAt]
+      if q.tracked then
+        tracking().open(q, tenant, number, name, now, ARGV[aO + 1 + next],
+          payload > 0 and ARGV[aO + 1 + nO + nU + payload] or '', subject > 0 and ARGV[aO + 1 + nO + subject] or '')
+      end
       next = next + 1
       read()
       if event == e then

@@ -12,10 +12,10 @@
 local m = lane('live', 'asked')
 if not m then return 'lane_missing' end
 local window, keyWindow, lanes, own = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local nQ, nF, nK, nP, nC, nR, nE, nD, nS, nO = struct.unpack('<I4I4I4I4I4I4I4I4I4I4', ARGV[7])
+local nQ, nF, nK, nP, nC, nR, nE, nD, nS, nO, nU, nB = struct.unpack('<I4I4I4I4I4I4I4I4I4I4I4I4', ARGV[7])
 local aF, aK, aP = 7 + nQ, 7 + nQ + nF, 7 + nQ + nF + nK
 local aO = aP + nP + nS -- what opens operations
-local aX = nO > 0 and aO + 1 + 3 * nO or aO -- the packed arguments come after the names
+local aX = nO > 0 and aO + 1 + nO + nU + nB or aO -- the packed arguments come after the names
 local facetQueues, classes, requests, events, digests = ARGV[aX + 1], ARGV[aX + 2], ARGV[aX + 3], ARGV[aX + 4], ARGV[aX + 5]
 local body0 = nS > 0 and aX + 7 or aX + 6
 local push, pushAll -- unless no event goes to a subscription

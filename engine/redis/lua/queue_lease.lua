@@ -3,7 +3,7 @@
 -- ARGV  6 ms  8 consumer  9 lanes
 -- Returns now, tenants left in the ring, ms to the next due entry, the attempts
 -- that are not the first (index, attempt), name, tenant, body of each message, and of a tracked
--- queue number and secret of their operations.
+-- queue index, number and secret of the operations that name and body do not tell.
 -- Write: the facets.
 local served, returned, where = {}, {}, {}
 for i = 1, single and 0 or count do
@@ -191,8 +191,8 @@ if ops and ops.any then forsake() end
 local at, ids = 0, {}
 for i = 1, count do
   if ops and not ops.gone[i] then
-    tracking().run(q, ops, i, attempts[i] or 1)
-    if bodies[i] then ids[#ids + 1] = ops.ids[i] or string.rep('\0', 24) end
+    tracking().run(q, ops, i, attempts[i] or 1, bodies[i], tonumber(ARGV[9]))
+    if bodies[i] and ops.secrets[i] then ids[#ids + 1], ids[#ids + 2], ids[#ids + 3] = at / 3 + 1, tonumber(ops.numbers[i]), ops.secrets[i] end
   end
   if ops and ops.gone[i] then -- it was dropped
   elseif bodies[i] then
@@ -208,4 +208,4 @@ q.wanted = left == 0 and q.wake == ''
 if ops then tracking().flush(q) end
 save(q)
 keep()
-return {now, left, due(), tries, reply, ops and table.concat(ids) or nil}
+return {now, left, due(), tries, reply, ops and ids or nil}

@@ -53,7 +53,7 @@ func (e *Engine) readBody(name, text string) (body, error) {
 	if err != nil || text == "" {
 		return body{}, millrace.Errorf(millrace.CodeInternal, "the store holds a message that cannot be read")
 	}
-	b := body{name: n, seq: n, recordedAt: moment(int64(n/uint64(len(e.own))/millrace.SeqPerMilli) + millrace.SeqEpoch)}
+	b := body{name: n, seq: n, recordedAt: timeOf(n, len(e.own))}
 	if text[0] == stampedBody && len(text) > stampedPrefix {
 		b.prev, b.recordedAt = number(text[1:9]), moment(int64(number(text[9:17])))
 		text = text[stampedPrefix:]
@@ -86,4 +86,9 @@ func heldEvents(list []rueidis.RedisMessage) ([]millrace.HeldEvent, error) {
 		events = append(events, millrace.HeldEvent{Name: name, DueAt: moment(due), Body: []byte(textOf(list[2]))})
 	}
 	return events, nil
+}
+
+// timeOf is when the lane's clock gave a number, unless it ran ahead.
+func timeOf(number uint64, lanes int) time.Time {
+	return moment(int64(number/uint64(lanes)/millrace.SeqPerMilli) + millrace.SeqEpoch)
 }

@@ -126,7 +126,7 @@ func (c *checker) checkOperations(known, trash []string) {
 
 func (o *operationChecker) operation(number, record string) {
 	stored := storedOperation{number: number, record: record, ended: o.hashes[endKey][number]}
-	op, err := stored.read()
+	op, err := stored.read(o.lanes)
 	if err != nil {
 		o.wrong("operation %s cannot be read", number)
 		return
@@ -241,7 +241,7 @@ func (o *operationChecker) open() {
 
 // left tells whether an open operation is of a removed queue that is not swept yet.
 func (o *operationChecker) left(number string) bool {
-	op, err := storedOperation{number: number, record: o.hashes[opKey][number]}.read()
+	op, err := storedOperation{number: number, record: o.hashes[opKey][number]}.read(o.lanes)
 	return err == nil && o.hashes[endKey][number] == "" && slices.Contains(o.trash, op.UID)
 }
 

@@ -101,7 +101,7 @@ func (e *Engine) takeDead(ctx context.Context, lane int, verb string, d millrace
 			args = append(args, strconv.FormatUint(name, 10))
 		}
 		for i := range d.Openings {
-			args = append(args, openingArgs(&d.Openings[i])...)
+			args = append(args, reopeningArgs(&d.Openings[i])...)
 		}
 	}
 	return e.pair(ctx, &e.scripts.deadTake, lane, millis(d.Now), args)

@@ -55,7 +55,7 @@ func appendOpenings(args []string, events []millrace.InjectEvent) []string {
 		return args
 	}
 	for i := range events {
-		args = append(args, openingArgs(events[i].Opening)...)
+		args = append(args, openingArgs(events[i].Tenant, events[i].Opening)...)
 	}
 	return args
 }

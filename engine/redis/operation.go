@@ -20,7 +20,7 @@ func (e *Engine) Start(ctx context.Context, lane int, s millrace.Start) (millrac
 	args := append([]string{
 		s.Opening.Queue, strconv.Itoa(len(e.own)), strconv.Itoa(lane), s.Tenant, whoOf(s.Tenant, s.Key), storedTracked(s.Body, &s.Opening),
 		span(max(s.Delay, 0)), digest,
-	}, openingArgs(&s.Opening)...)
+	}, openingArgs(s.Tenant, &s.Opening)...)
 	reply, err := e.runLane(ctx, &e.scripts.operationStart, lane, millis(s.Now), args...)
 	if millrace.CodeOf(err) == millrace.CodeFull {
 		return millrace.Started{}, &millrace.Error{Code: millrace.CodeFull, Detail: "the tenant has as many messages waiting in the queue as it may", Sink: s.Opening.Queue}
@@ -28,16 +28,16 @@ func (e *Engine) Start(ctx context.Context, lane int, s millrace.Start) (millrac
 	if err != nil {
 		return millrace.Started{}, err
 	}
-	return readStarted(reply, s.Opening.Secret)
+	return readStarted(reply, s.Opening.Secret, len(e.own))
 }
 
 // readStarted reads number, status and record of an operation, 1 if it was open already, the
 // time to what is due, and what was dropped.
-func readStarted(reply []rueidis.RedisMessage, secret millrace.OperationSecret) (millrace.Started, error) {
+func readStarted(reply []rueidis.RedisMessage, secret millrace.OperationSecret, lanes int) (millrace.Started, error) {
 	done := millrace.Started{Existing: intOf(reply[3]) == 1, Due: next(intOf(reply[4])), Dropped: dropped(listOf(reply[5]))}
 	done.ID.Secret = secret
 	if done.Existing {
-		there, err := storedOperation{number: textOf(reply[0]), record: textOf(reply[2])}.read()
+		there, err := storedOperation{number: textOf(reply[0]), record: textOf(reply[2])}.read(lanes)
 		if err != nil {
 			return millrace.Started{}, err
 		}
@@ -67,7 +67,7 @@ func (e *Engine) oneOperation(ctx context.Context, s *script, lane int, now time
 	if err != nil {
 		return millrace.StoredOperation{}, err
 	}
-	list, err := readOperations(reply)
+	list, err := readOperations(reply, len(e.own))
 	if err != nil {
 		return millrace.StoredOperation{}, err
 	}
@@ -88,7 +88,7 @@ func (e *Engine) ListOperations(ctx context.Context, lane int, p millrace.Operat
 	if err != nil {
 		return nil, 0, err
 	}
-	if list, err = readOperations(listOf(reply[1])); err != nil {
+	if list, err = readOperations(listOf(reply[1]), len(e.own)); err != nil {
 		return nil, 0, err
 	}
 	next, err = strconv.ParseUint(textOf(reply[0]), 10, 64)

@@ -20,22 +20,35 @@ const (
 )
 
 // openingArgs are what a script opens one operation with: a text, the payload if that is long,
-// and the subject; empty for none.
-func openingArgs(o *millrace.Opening) []string {
+// and how it is found by subject; empty for none.
+func openingArgs(tenant string, o *millrace.Opening) []string {
 	if o == nil {
 		return []string{"", "", ""}
 	}
-	text, payload := openingText(o)
-	return []string{text, payload, o.Subject}
+	text, payload := openingText([]byte{0}, tenant, o)
+	return []string{text, payload, bySubject(o.Subject)}
 }
 
-// openingText is the secret, then uid, queue, subject, type and event, each with its length, and
-// the payload; that is apart if it is long.
-func openingText(o *millrace.Opening) (packed, payload string) {
-	text := append([]byte(nil), o.Secret[:]...)
+// reopeningArgs are the same for a message of which only the script knows the tenant.
+func reopeningArgs(o *millrace.Opening) []string {
+	text, payload := openingText(nil, "", o)
+	return []string{text[2:], payload, bySubject(o.Subject)}
+}
+
+// bySubject is how the operations of a subject are found; empty for none.
+func bySubject(subject string) string {
+	if subject == "" {
+		return ""
+	}
+	return "s" + subject
+}
+
+// openingText is what an operation's record holds: a zero byte, the tenant, the secret, then uid,
+// queue, subject, type and event, each with its length, and the payload; that is apart if it is long.
+func openingText(text []byte, tenant string, o *millrace.Opening) (packed, payload string) {
+	text = append(appendText(text, tenant), o.Secret[:]...)
 	for _, s := range []string{o.Queue, o.Name, o.Subject, o.Type, o.Event} {
-		text = binary.LittleEndian.AppendUint16(text, uint16(len(s)))
-		text = append(text, s...)
+		text = appendText(text, s)
 	}
 	switch {
 	case o.Payload == nil:
@@ -44,6 +57,10 @@ func openingText(o *millrace.Opening) (packed, payload string) {
 		return rueidis.BinaryString(append(append(text, ownPayload), o.Payload...)), ""
 	}
 	return rueidis.BinaryString(append(text, longPayload)), rueidis.BinaryString(o.Payload)
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.LittleEndian.AppendUint16(b, uint16(len(s))), s...)
 }
 
 func openingBytes(list []millrace.Opening) int {
@@ -104,10 +121,10 @@ type storedOperation struct{ number, record, ended, lease, note, payload string 
 
 const shownSize = 6 // texts of each
 
-func readOperations(list []rueidis.RedisMessage) ([]millrace.StoredOperation, error) {
+func readOperations(list []rueidis.RedisMessage, lanes int) ([]millrace.StoredOperation, error) {
 	var all []millrace.StoredOperation
 	for t := texts(list); len(t) >= shownSize; t = t[shownSize:] {
-		o, err := storedOperation{t[0], t[1], t[2], t[3], t[4], t[5]}.read()
+		o, err := storedOperation{t[0], t[1], t[2], t[3], t[4], t[5]}.read(lanes)
 		if err != nil {
 			return nil, err
 		}
@@ -116,11 +133,11 @@ func readOperations(list []rueidis.RedisMessage) ([]millrace.StoredOperation, er
 	return all, nil
 }
 
-func (s storedOperation) read() (millrace.StoredOperation, error) {
+func (s storedOperation) read(lanes int) (millrace.StoredOperation, error) {
 	var o millrace.StoredOperation
 	id, err := strconv.ParseUint(s.number, 10, 64)
 	o.ID.Number = id
-	good := err == nil && s.readRecord(&o)
+	good := err == nil && s.readRecord(&o, lanes)
 	switch {
 	case s.ended != "":
 		good = good && readEnd(&o.Operation, s.ended)
@@ -134,11 +151,16 @@ func (s storedOperation) read() (millrace.StoredOperation, error) {
 }
 
 // readRecord reads what an operation was opened with.
-func (s storedOperation) readRecord(o *millrace.StoredOperation) bool {
+func (s storedOperation) readRecord(o *millrace.StoredOperation, lanes int) bool {
 	p := packed{rest: s.record}
-	o.QueuedAt = moment(int64(p.double()))
-	p.double() // from when it could run
-	o.Message, o.Tenant = p.double(), p.text()
+	o.QueuedAt, o.Message = timeOf(o.ID.Number, lanes), o.ID.Number
+	if p.byte() == stampedBody {
+		o.QueuedAt = moment(int64(p.double()))
+		p.double() // from when it could run
+		o.Message = p.double()
+		p.byte()
+	}
+	o.Tenant = p.text()
 	copy(o.ID.Secret[:], p.take(len(o.ID.Secret)))
 	o.UID, o.Queue, o.Subject, o.Type, o.Event = p.text(), p.text(), p.text(), p.text(), p.text()
 	switch p.byte() {

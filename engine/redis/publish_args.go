@@ -147,10 +147,10 @@ func (p *commitArgs) extra(ev *millrace.CommitEvent) {
 func (p *commitArgs) opening(ev *millrace.CommitEvent) {
 	for i := range ev.Operations {
 		o := &ev.Operations[i]
-		text, payload := openingText(o)
+		text, payload := openingText([]byte{0}, ev.Tenant, o)
 		subject, long := uint32(0), uint32(0)
 		if o.Subject != "" {
-			subject = p.subjects.text(o.Subject)
+			subject = p.subjects.text(bySubject(o.Subject))
 		}
 		if payload != "" {
 			p.payloads = append(p.payloads, payload)

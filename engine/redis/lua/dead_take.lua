@@ -65,7 +65,9 @@ local function reopen()
   for i = 1, #names do
     local at = first[names[i]]
     n = n + 1
-    tracking().open(q, tenantOf(owners[names[i]]), str(n * lanes + tonumber(ARGV[9])), names[i], now, ARGV[at], ARGV[at + 1], ARGV[at + 2])
+    local tenant = tenantOf(owners[names[i]])
+    local text = struct.pack('<BI2c0', 0, #tenant, tenant) .. ARGV[at]
+    tracking().open(q, str(n * lanes + tonumber(ARGV[9])), names[i], now, text, ARGV[at + 1], ARGV[at + 2])
   end
   if #names > 0 then L.n = n end
   tracking().flush(q)

@@ -97,11 +97,11 @@ else
 end
 
 -- Read: their operations. Those that were cancelled are dropped, and not given.
-local ops = q.tracked and tracking().plan(q, names, planned)
+local ops = q.tracked and tracking().plan(q, names, planned, tonumber(ARGV[9]))
 if ops and ops.any and single then
   single, names, planned = nil, {}, 0
   playRound(gather('HMGET', q.key .. ':hand', round))
-  ops = tracking().plan(q, names, planned)
+  ops = tracking().plan(q, names, planned, tonumber(ARGV[9]))
 end
 
 -- Read: the bodies in that order, as far as the bytes reach.

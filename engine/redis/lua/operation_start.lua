@@ -22,7 +22,8 @@ if q.length > 0 and not q.oldest and waiting(q, tenant) >= q.length then return 
 local n, exits = math.max(L.n + 1, (now - 1735689600000) * 128), {}
 local name = str(n * lanes + own)
 L.n, L.published = n, L.published + 1
-call('HSET', T .. ':body', name, n < (now - 1735689600000 + 1) * 128 and ARGV[8] or struct.pack('<Bdd', 1, 0, now) .. ARGV[8])
+local exact = n < (now - 1735689600000 + 1) * 128 -- the name tells the time
+call('HSET', T .. ':body', name, exact and ARGV[8] or struct.pack('<Bdd', 1, 0, now) .. ARGV[8])
 age(q, minute(n), 1)
 
 -- The message waits, the last of its tenant.
@@ -51,7 +52,7 @@ local function cut()
   for i = 1, #gone do exits[#exits + 1], exits[#exits + 2] = q.u, gone[i] end
 end
 
-tracking().open(q, tenant, name, name, now + delay, ARGV[11], ARGV[12], ARGV[13])
+tracking().open(q, name, name, now + delay, ARGV[11], ARGV[12], ARGV[13], exact and delay == 0)
 if delay > 0 then tracking().note(q, name) end -- its body does not tell from when it can run
 if digest ~= '' then
   tracking().note(q, name).digest = digest

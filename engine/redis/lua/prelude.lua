@@ -81,7 +81,7 @@ local counts = '<ddddddd'
 -- A queue has operations: how long they are kept, what is noted of messages, and what is to be written.
 local function tracked(q, conf)
   local other, failed = string.match(conf, '^ (%d+) (%d+)$')
-  q.tracked, q.kept = true, {other = tonumber(other), failed = tonumber(failed)}
+  q.tracked, q.id, q.kept = true, 'q' .. q.u, {other = tonumber(other), failed = tonumber(failed)}
   q.notes, q.dirty, q.over, q.expiring, q.closed, q.tally, q.moved, q.cancelled = {}, {}, {}, {}, {}, {}, {}, 0
 end
 

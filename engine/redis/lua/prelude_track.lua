@@ -10,7 +10,7 @@ local track
 local function tracking()
   if track then return track end
   track = {}
-  local opened, large, found, order, classes = {}, {}, {}, {}, {}
+  local opened, large, found, order, classes, watched = {}, {}, {}, {}, {}, nil
   local noted, ended = '<BdI4dI4BI2c0I2c0I2c0c32', '<BBI4dddBI2c0I2c0'
   local padding = string.rep('\0', 32) -- a long value keeps Redis from packing the hash
 
@@ -52,26 +52,30 @@ local function tracking()
   end
 
   local function count(q, what, by) q.tally[what] = (q.tally[what] or 0) + by end
-  local function moved(q, number) q.moved[#q.moved + 1] = number end
+
+  -- An operation has changed; whoever watches it is to be told.
+  local function moved(q, number)
+    if watched == nil then watched = call('EXISTS', T .. ':ow') == 1 end
+    if watched then q.moved[#q.moved + 1] = number end
+  end
   track.moved = moved
 
   -- An operation is to be found by queue or subject.
   local function list(id, number)
     local numbers = found[id]
-    if not numbers then
-      numbers = {}
-      found[id], order[#order + 1] = numbers, id
-    end
-    numbers[#numbers + 1] = number
+    if not numbers then order[#order + 1] = id end
+    found[id] = (numbers or '') .. ' ' .. number
   end
 
-  -- An operation begins, with what it was opened with: the packed text, the payload if it is long.
-  function track.open(q, tenant, number, name, from, text, payload, subject)
-    opened[#opened + 1], opened[#opened + 2] = number, struct.pack('<dddI2c0', now, from, tonumber(name), #tenant, tenant) .. text
+  -- An operation begins: text is what it was opened with, payload that if it is long, id how it is
+  -- found by subject. A text is stored as it came if the number tells the message and the time: plain.
+  function track.open(q, number, name, from, text, payload, id, plain)
+    opened[#opened + 1] = number
+    opened[#opened + 1] = plain and text or struct.pack('<Bddd', 1, now, from, tonumber(name)) .. text
     if number ~= name then note(q, name).number = tonumber(number) end
     if payload ~= '' then large[#large + 1], large[#large + 2] = number, payload end
-    list('q' .. q.u, number)
-    if subject ~= '' then list('s' .. subject, number) end
+    list(q.id, number)
+    if id ~= '' then list(id, number) end
   end
 
   local function ending(status, flags, attempts, started, kept, percent, text, error)
@@ -79,11 +83,14 @@ local function tracking()
   end
 
   local function over(q, number, record, kept)
-    q.over[#q.over + 1], q.over[#q.over + 2] = number, record
-    local minute = floor((now + kept) / 60000)
-    q.expiring[minute] = q.expiring[minute] or {}
-    local list = q.expiring[minute]
-    list[#list + 1] = number
+    local ends, lapsing = q.over, q.expiring[kept]
+    if not lapsing then
+      lapsing = {}
+      q.expiring[kept] = lapsing
+    end
+    local size = #ends
+    ends[size + 1], ends[size + 2] = number, record
+    lapsing[#lapsing + 1] = number
     moved(q, number)
   end
 
@@ -120,8 +127,14 @@ local function tracking()
           head.ending, head.class = ending('S', 0, head.attempt, head.started, q.kept.other, 0, '', ''), 'x' .. class(now - head.started)
         end
         over(q, name, head.ending, q.kept.other)
-        count(q, 's', 1)
-        count(q, head.class, 1)
+        head.size = head.size + 1
+      end
+    end
+    for i = 1, #heads do
+      if heads[i].size > 0 then
+        count(q, 's', heads[i].size)
+        count(q, heads[i].class, heads[i].size)
+        heads[i].size = 0
       end
     end
   end
@@ -148,15 +161,12 @@ local function tracking()
     return n and n.gone
   end
 
-  -- The subject that an operation was opened with.
-  local function subjectOf(record)
-    local _, _, _, _, _, _, _, subject = struct.unpack('<dddI2c0c16I2c0I2c0I2c0', record)
-    return subject
-  end
+  -- The time at which the lane's clock gave a number.
+  local function clock(number, lanes) return floor(floor(tonumber(number) / lanes) / 128) + 1735689600000 end
 
   -- Read the operations of messages that are to be leased: which are cancelled; of those of which
   -- something is noted number, secret, and since when they could run. The bodies tell of the others.
-  function track.plan(q, names, size)
+  function track.plan(q, names, size, lanes)
     local p = {numbers = names, secrets = {}, gone = {}, from = {}, any = false}
     if size == 0 then return p end
     track.look(q, #names == size and names or {unpack(names, 1, size)})
@@ -172,8 +182,9 @@ local function tracking()
     local records = gather('HMGET', T .. ':op', numbers)
     for j, i in ipairs(where) do
       if records[j] then
-        local _, from, _, _, secret = struct.unpack('<dddI2c0c16', records[j])
-        p.secrets[i], p.from[i] = secret, from
+        local stamped = string.byte(records[j]) == 1
+        local _, secret = struct.unpack('<I2c0c16', records[j], stamped and 27 or 2)
+        p.secrets[i], p.from[i] = secret, stamped and struct.unpack('<d', records[j], 10) or clock(p.numbers[i], lanes)
       end
     end
     return p
@@ -182,7 +193,7 @@ local function tracking()
   -- When the event of a body was recorded, if it was published with an operation.
   local function recorded(name, body, lanes)
     local first = string.byte(body)
-    if first == 3 then return floor(floor(tonumber(name) / lanes) / 128) + 1735689600000 end
+    if first == 3 then return clock(name, lanes) end
     return first == 1 and string.byte(body, 18) == 3 and struct.unpack('<d', body, 10) or nil
   end
 
@@ -222,7 +233,8 @@ local function tracking()
 
   local function writeEnded(q)
     bulk('HSET', T .. ':of', q.over)
-    for minute, numbers in pairs(q.expiring) do
+    for kept, numbers in pairs(q.expiring) do
+      local minute = floor((now + kept) / 60000)
       local key = T .. ':ox:' .. q.u .. ':' .. str(minute)
       if call('RPUSH', key, table.concat(numbers, ' ')) == 1 then plan((minute + 1) * 60000, member('O', q.u, str(minute))) end
     end
@@ -242,7 +254,7 @@ local function tracking()
 
   -- Whoever watches one that has changed is told, once.
   local function tell(q)
-    if #q.moved == 0 or call('EXISTS', T .. ':ow') == 0 then return end
+    if #q.moved == 0 then return end
     local watched, seen = gather('SMISMEMBER', T .. ':ow', q.moved), {}
     for i = 1, #q.moved do
       if watched[i] == 1 and not seen[q.moved[i]] then
@@ -279,6 +291,12 @@ local function tracking()
     return {unpack(numbers, 1, math.min(most, #numbers))}
   end
 
+  -- How an operation is found by subject.
+  local function subjectOf(record)
+    local _, _, _, _, subject = struct.unpack('<I2c0c16I2c0I2c0I2c0', record, string.byte(record) == 1 and 27 or 2)
+    return 's' .. subject
+  end
+
   -- Forget up to so many operations of a queue that expired in a minute. Returns how many, and
   -- whether there are more.
   function track.expire(u, minute, most)
@@ -287,7 +305,7 @@ local function tracking()
     local records = gather('HMGET', T .. ':op', numbers)
     gone['q' .. u] = numbers
     for i = 1, #numbers do
-      local id = 's' .. (records[i] and subjectOf(records[i]) or '')
+      local id = records[i] and subjectOf(records[i]) or 's'
       if id ~= 's' then
         if not gone[id] then gone[id], ids[#ids + 1] = {}, id end
         table.insert(gone[id], numbers[i])

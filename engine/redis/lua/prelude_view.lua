@@ -1,13 +1,16 @@
--- What is shown of operations. A record is the time it was queued, from when it could run, and its
--- message (8 bytes each), the tenant with its length, a secret (16), then uid, queue, subject, type
--- and event, each with its length, and the payload: 0 none, 1 and the payload, or 2 if it lies apart.
+-- What is shown of operations. A record is a zero byte, the tenant with its length, a secret (16
+-- bytes), then uid, queue, subject, type and event, each with its length, and the payload: 0 none, 1
+-- and the payload, or 2 if it lies apart. If its number does not tell when it was queued and its
+-- message, 1, the time, from when it could run, and the message (8 bytes each) stand before.
 local function view(numbers)
   local records, ends = gather('HMGET', T .. ':op', numbers), gather('HMGET', T .. ':of', numbers)
   local list, open = {}, {}
   for i = 1, #numbers do
     if records[i] then
-      local _, _, message, tenant, _, uid = struct.unpack('<dddI2c0c16I2c0', records[i])
-      local o = {number = numbers[i], record = records[i], ended = ends[i] or '', message = str(message), uid = uid, tenant = tenant, lease = '', note = ''}
+      local stamped, message = string.byte(records[i]) == 1, numbers[i]
+      local tenant, _, uid = struct.unpack('<I2c0c16I2c0', records[i], stamped and 27 or 2)
+      if stamped then message = str((struct.unpack('<d', records[i], 18))) end
+      local o = {number = numbers[i], record = records[i], ended = ends[i] or '', message = message, uid = uid, tenant = tenant, lease = '', note = ''}
       list[#list + 1] = o
       if ends[i] then
         o.status, o.expires = string.sub(ends[i], 1, 1), struct.unpack('<d', ends[i], 23)

@@ -3,6 +3,7 @@
 --       the events; then what each is opened with; then the subjects; then the long payloads
 if nO > 0 then
   local index, next, at = ARGV[aO + 1], 1, 1
+  local exact = (now - 1735689600000 + 1) * 128 -- below it a number tells the time
   local event, queueAt, subject, payload = 0, 0, 0, 0
 
   local function read()
@@ -13,7 +14,7 @@ if nO > 0 then
 
   -- The operations of an event: the first has its name as a number, the others the next numbers
   -- of the lane's clock. Returns the last number.
-  function open(e, n, name, tenant)
+  function open(e, n, name)
     while event and event < e do
       next = next + 1
       read()
@@ -22,8 +23,8 @@ if nO > 0 then
     while event == e do
       local q = queues[queueAt]
       if q.tracked then
-        tracking().open(q, tenant, number, name, now, ARGV[aO + 1 + next],
-          payload > 0 and ARGV[aO + 1 + nO + nU + payload] or '', subject > 0 and ARGV[aO + 1 + nO + subject] or '')
+        tracking().open(q, number, name, now, ARGV[aO + 1 + next], payload > 0 and ARGV[aO + 1 + nO + nU + payload] or '',
+          subject > 0 and ARGV[aO + 1 + nO + subject] or '', number == name and n < exact)
       end
       next = next + 1
       read()

@@ -35,7 +35,7 @@ for i = 1, events do
   local text = q.tracked and ARGV[6 + 6 * events + 3 * i - 2]
   if text and text ~= '' then
     tracking().note(q, name) -- its body does not tell of its operation
-    tracking().open(q, tenant, name, name, now, text, ARGV[6 + 6 * events + 3 * i - 1], ARGV[6 + 6 * events + 3 * i])
+    tracking().open(q, name, name, now, text, ARGV[6 + 6 * events + 3 * i - 1], ARGV[6 + 6 * events + 3 * i])
   end
 end
 for _, span in ipairs(order) do age(q, span, minutes[span]) end

@@ -21,7 +21,7 @@ for i = 1, items do
     head = heads[first]
     if not head then
       local deadline, token, attempt, _, started = leased(q, record)
-      head = {token = token, live = deadline > now, id = group(deadline, token), attempt = attempt, started = started, ending = false, class = false}
+      head = {token = token, live = deadline > now, id = group(deadline, token), attempt = attempt, started = started, ending = false, class = false, size = 0}
       heads[first] = head
     end
   end

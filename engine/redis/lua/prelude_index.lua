@@ -3,7 +3,7 @@
 -- the sorted set `oi:` and the same: up to 100 numbers in a member, in order, by the first of them.
 -- Numbers only ever come that are higher than all before.
 local function indexing()
-  local x, near, most = {}, 160, 100
+  local x, near, most = {}, 96, 100
   local function older(id) return T .. ':oi:' .. id end
 
   local function split(text)
@@ -14,30 +14,23 @@ local function indexing()
 
   local function join(list) return #list > 0 and ' ' .. table.concat(list, ' ') or '' end
 
-  -- Numbers go to the older ones, 100 to a member.
-  local function age(id, text)
+  -- Numbers, those at hand and a list, go to the older ones, 100 to a member.
+  local function age(id, text, list)
     local all, chunks = split(text), {}
+    for i = 1, #list do all[#all + 1] = list[i] end
     for from = 1, #all, most do
       chunks[#chunks + 1], chunks[#chunks + 2] = all[from], table.concat(all, ' ', from, math.min(from + most - 1, #all))
     end
     bulk('ZADD', older(id), chunks)
   end
 
-  -- Numbers, a text for each index, in order and each after a space, are added.
-  function x.add(ids, texts)
+  -- Numbers, a list for each index, in order, are added.
+  function x.add(ids, lists)
     local there, fields, size = gather('HMGET', T .. ':oi', ids), {}, 0
     for i = 1, #ids do
-      local id, text = ids[i], there[i]
-      local after = text and text .. texts[id] or texts[id]
-      if #after > near then
-        if #after < 14 * most then
-          local first, rest = string.match(after, '(%d+)(.*)$')
-          call('ZADD', older(id), first, first .. rest)
-        else
-          age(id, after)
-        end
-        after = '+'
-      end
+      local id, text, after = ids[i], there[i] or '', '+'
+      local list = lists[id]
+      if #text + 16 * #list > near then age(id, text, list) else after = text .. join(list) end
       if after ~= text then
         fields[size + 1], fields[size + 2] = id, after
         size = size + 2

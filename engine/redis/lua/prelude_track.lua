@@ -10,7 +10,7 @@ local track
 local function tracking()
   if track then return track end
   track = {}
-  local opened, large, found, order, classes, watched = {}, {}, {}, {}, {}, nil
+  local opened, fresh, large, found, order, classes, watched = {}, 0, {}, {}, {}, {}, nil
   local noted, ended = '<BdI4dI4BI2c0I2c0I2c0c32', '<BBI4dddBI2c0I2c0'
   local padding = string.rep('\0', 32) -- a long value keeps Redis from packing the hash
 
@@ -63,15 +63,18 @@ local function tracking()
   -- An operation is to be found by queue or subject.
   local function list(id, number)
     local numbers = found[id]
-    if not numbers then order[#order + 1] = id end
-    found[id] = (numbers or '') .. ' ' .. number
+    if numbers then
+      numbers[#numbers + 1] = number
+    else
+      found[id], order[#order + 1] = {number}, id
+    end
   end
 
   -- An operation begins: text is what it was opened with, payload that if it is long, id how it is
   -- found by subject. A text is stored as it came if the number tells the message and the time: plain.
   function track.open(q, number, name, from, text, payload, id, plain)
-    opened[#opened + 1] = number
-    opened[#opened + 1] = plain and text or struct.pack('<Bddd', 1, now, from, tonumber(name)) .. text
+    opened[fresh + 1], opened[fresh + 2] = number, plain and text or struct.pack('<Bddd', 1, now, from, tonumber(name)) .. text
+    fresh = fresh + 2
     if number ~= name then note(q, name).number = tonumber(number) end
     if payload ~= '' then large[#large + 1], large[#large + 2] = number, payload end
     list(q.id, number)
@@ -209,11 +212,11 @@ local function tracking()
 
   -- Write: what was opened.
   local function writeOpened()
-    if #opened == 0 then return end
+    if fresh == 0 then return end
     bulk('HSET', T .. ':op', opened)
     bulk('HSET', T .. ':oload', large)
     indexing().add(order, found)
-    opened, large, found, order = {}, {}, {}, {}
+    opened, fresh, large, found, order = {}, 0, {}, {}, {}
   end
 
   local function writeNotes(q)

@@ -30,6 +30,7 @@ func operationPromises() []promise {
 		{"APurgeCancelsWhatItRemoves", purgeCancels},
 		{"DropOldestCancelsWhatItDrops", dropOldestCancels},
 		{"ASweepCancelsWhatWasOpen", sweepCancels},
+		{"ASweepCancelsInBoundedSteps", sweepCancelsBounded},
 		{"WhetherAQueueIsTrackedCannotChange", trackedCannotChange},
 		{"AnUntrackedQueueHasNoOperations", untrackedHasNone},
 		{"OperationsAreThereAfterAReopen", operationsReopened},
@@ -373,6 +374,37 @@ func sweepCancels(t *testing.T, c Config) {
 		r.pass(errorRetention)
 		r.same("forgotten", r.step(lane).Ended, 4)
 	})
+}
+
+func sweepCancelsBounded(t *testing.T, c Config) {
+	r := open(t, c)
+	for _, ordered := range []bool{false, true} {
+		q := r.tracked(millrace.QueueSettings{Ordered: ordered})
+		var numbers []uint64
+		for i := range 25 {
+			numbers = append(numbers, r.publish(0, keyed(event(string(rune('a'+i%3)), "x", q), fmt.Sprint("k", i%4)))[0].Seq)
+		}
+		late := r.leased(0, q, 2).items()
+		late[0].Delay = time.Hour
+		r.settled(0, q, millrace.Retry, late[0])
+		r.remove(q)
+		for left := 25; left > 0; {
+			n, err := r.Sweep(r.ctx(), 0, 4)
+			r.ok(err)
+			if n == 0 || n > 4 {
+				t.Fatalf("a sweep of 4 freed %d, %d were left", n, left)
+			}
+			left -= n
+			open := 0
+			for _, number := range numbers {
+				if !r.operation(0, number).Status.Finished() {
+					open++
+				}
+			}
+			r.same("open", open, left)
+		}
+		r.is(0, millrace.OperationCancelled, numbers...)
+	}
 }
 
 func trackedCannotChange(t *testing.T, c Config) {

@@ -298,6 +298,7 @@ func cancelAgainstLease(t *testing.T, c Config) {
 			}
 		}
 	})
+	gone := map[uint64]bool{}
 	for _, number := range slices.Backward(numbers) {
 		op, err := r.CancelOperation(r.ctx(), 0, r.now, number)
 		if err != nil {
@@ -305,6 +306,7 @@ func cancelAgainstLease(t *testing.T, c Config) {
 		} else if op.Status != millrace.OperationCancelled && !op.CancelRequested {
 			r.Errorf("a cancel left operation %d %s", number, op.Status)
 		}
+		gone[number] = op.Status == millrace.OperationCancelled
 	}
 	wg.Wait()
 	for _, number := range numbers {
@@ -313,5 +315,6 @@ func cancelAgainstLease(t *testing.T, c Config) {
 			want = millrace.OperationSuccess
 		}
 		r.is(0, want, number)
+		r.same("cancelled at once and given", gone[number] && given[number], false)
 	}
 }

@@ -320,6 +320,10 @@ func (p *pair) settleSome() {
 		return
 	}
 	h, items := p.someLease()
+	p.settleItems(h, items)
+}
+
+func (p *pair) settleItems(h lent, items []millrace.SettleItem) {
 	s := millrace.Settle{Now: p.when(), Queue: h.queue, Items: items}
 	s.Verb = []millrace.Verb{millrace.Ack, millrace.Ack, millrace.Retry, millrace.Retry, millrace.Bury}[p.random.IntN(5)]
 	if s.Verb != millrace.Ack && p.random.IntN(2) == 0 {
@@ -348,6 +352,10 @@ func (p *pair) extendSome() {
 		return
 	}
 	h, items := p.someLease()
+	p.extendItems(h, items)
+}
+
+func (p *pair) extendItems(h lent, items []millrace.SettleItem) {
 	slices.SortFunc(items, func(a, b millrace.SettleItem) int { return int(a.Name) - int(b.Name) })
 	items = slices.CompactFunc(items, func(a, b millrace.SettleItem) bool { return a.Name == b.Name })
 	x := millrace.Extend{Now: p.when(), Queue: h.queue, Items: items}

@@ -12,10 +12,12 @@ import (
 // operateOperations does one random operation on operations or triggers.
 func (p *pair) operateOperations(lane int) {
 	switch n := p.random.IntN(100); {
-	case n < 25:
+	case n < 15:
 		p.startSome(lane)
-	case n < 45:
+	case n < 30:
 		p.cancelOperation(lane)
+	case n < 50:
+		p.workSome(lane)
 	case n < 60:
 		p.reportSome()
 	case n < 75:
@@ -26,6 +28,30 @@ func (p *pair) operateOperations(lane int) {
 		p.compareCounts(lane, p.someQueue())
 	default:
 		p.fireSome(lane)
+	}
+}
+
+// workSome leases, tells of progress, sometimes wishes to cancel and extends, and settles or not, as a worker does.
+func (p *pair) workSome(lane int) {
+	before := len(p.out)
+	for range 4 {
+		if len(p.out) == before {
+			p.leaseSome(lane)
+		}
+	}
+	if len(p.out) == before {
+		return
+	}
+	h := p.out[len(p.out)-1]
+	for range p.random.IntN(4) {
+		p.report(h, h.items())
+	}
+	if p.random.IntN(3) == 0 && p.queues[h.queue].Tracked {
+		p.cancelNumber(lane, h.Messages[0].Operation.Number)
+		p.extendItems(h, h.items())
+	}
+	if p.random.IntN(4) > 0 {
+		p.settleItems(h, h.items())
 	}
 }
 
@@ -73,8 +99,10 @@ func (p *pair) someNumber(lane int) uint64 {
 	return op.ID.Number
 }
 
-func (p *pair) cancelOperation(lane int) {
-	number, now, l := p.someNumber(lane), p.when(), p.model.lanes[lane]
+func (p *pair) cancelOperation(lane int) { p.cancelNumber(lane, p.someNumber(lane)) }
+
+func (p *pair) cancelNumber(lane int, number uint64) {
+	now, l := p.when(), p.model.lanes[lane]
 	if op, err := l.shown(l.t, number); err != nil || op.Status.Finished() {
 		now = at(l.t) // whether a refusal moves the clock is open
 	}
@@ -89,6 +117,17 @@ func (p *pair) reportSome() {
 		return
 	}
 	h, items := p.someLease()
+	for range 4 {
+		if !p.queues[h.queue].Tracked {
+			h, items = p.someLease()
+		}
+	}
+	for range 1 + p.random.IntN(2) {
+		p.report(h, items)
+	}
+}
+
+func (p *pair) report(h lent, items []millrace.SettleItem) {
 	r := millrace.ProgressReport{Name: items[0].Name, Token: items[0].Token}
 	for _, m := range h.Messages {
 		if m.Name == r.Name || p.random.IntN(20) == 0 {

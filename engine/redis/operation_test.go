@@ -25,7 +25,7 @@ type workshop struct {
 }
 
 // noon is the time of everything in a workshop, so that no minute ends in between.
-var noon = time.Date(2031, 1, 1, 12, 0, 0, 0, time.UTC)
+func noon() time.Time { return time.Date(2031, 1, 1, 12, 0, 0, 0, time.UTC) }
 
 func newWorkshop(t *testing.T) *workshop {
 	t.Helper()
@@ -53,7 +53,7 @@ func newWorkshop(t *testing.T) *workshop {
 // publish puts n messages of one subject into a queue.
 func (w *workshop) publish(queue string, n int) {
 	w.Helper()
-	c := millrace.Commit{Now: noon, Version: 1}
+	c := millrace.Commit{Now: noon(), Version: 1}
 	for i := range n {
 		ev := millrace.CommitEvent{Tenant: "t", Topic: "orders", Body: []byte("body"), Queues: []string{queue}}
 		if queue == trackedQueue {
@@ -71,7 +71,7 @@ func (w *workshop) lease(queue string, n int) []millrace.SettleItem {
 	w.Helper()
 	w.tokens++
 	token := millrace.Token{w.tokens}
-	got, err := w.engine.Lease(w.Context(), 0, millrace.Lease{Now: noon, Queue: queue, Max: n, MaxBytes: millrace.MaxLeaseBytes, For: time.Minute, Token: token})
+	got, err := w.engine.Lease(w.Context(), 0, millrace.Lease{Now: noon(), Queue: queue, Max: n, MaxBytes: millrace.MaxLeaseBytes, For: time.Minute, Token: token})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func (w *workshop) lease(queue string, n int) []millrace.SettleItem {
 
 func (w *workshop) settle(queue string, verb millrace.Verb, items []millrace.SettleItem) {
 	w.Helper()
-	done, err := w.engine.Settle(w.Context(), 0, millrace.Settle{Now: noon, Queue: queue, Verb: verb, Items: items})
+	done, err := w.engine.Settle(w.Context(), 0, millrace.Settle{Now: noon(), Queue: queue, Verb: verb, Items: items})
 	if err != nil || len(done.Lost) > 0 {
 		w.Fatalf("settle: %d lost, %v", len(done.Lost), err)
 	}

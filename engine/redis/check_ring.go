@@ -89,6 +89,9 @@ func (q *queueChecker) ringCounts(parked, hollow int) {
 	if f.credit > 0 && (len(ring) == 0 || ring[0] != f.turn) {
 		q.bad("the turn of %s goes on, but it is not the head", f.turn)
 	}
+	if q.counts[2] == 1 != slices.Contains(q.sets[wantedKey], q.uid) {
+		q.bad("wanted: %t, listed so: %t", q.counts[2] == 1, q.counts[2] != 1)
+	}
 	paused := strings.Fields(q.hashes[q.name]["conf"] + " 0 0 0 0")[3] == "1"
 	if len(ring) > 0 && q.counts[2] == 1 && !paused {
 		q.bad("wanted, though there is something")

@@ -51,10 +51,11 @@ func (k keys) addressChannels() string { return k.namespace + ":live:" }
 // The keys of a lane beside its own.
 const (
 	bodyKey    = ":body"    // hash: name → prev, recorded, event
-	holdersKey = ":holders" // hash: name → how many queues hold the body, if more than one
+	holdersKey = ":holders" // hash: name → how many queues and batches hold the body, if more than one
 	dueKey     = ":due"     // sorted set: what is due, by time
 	topicsKey  = ":topics"  // hash: topic → count, last
 	trashKey   = ":trash"   // list: uids of removed sinks that are to be swept
+	wantedKey  = ":wanted"  // set: uids of queues of which a hint will tell
 	removedKey = ":removed" // set: uids that were removed, for ever
 	dedupeKey  = ":dedupe"  // hash, in two generations 0 and 1: digest → stamp
 	lastKey    = ":key"     // hash, in two generations: tenant, NUL, key → seq
@@ -132,8 +133,7 @@ const (
 	nameKey    = ":name:"   // hash: a definition; kind/name follows
 	deletedKey = ":deleted" // sorted set: uid and kind/name of deleted ones, by version
 	tracesKey  = ":traces"  // hash: the same → the definition
-	nodesKey   = ":nodes"   // hash: node → record
-	seenKey    = ":seen"    // sorted set: node by the time it was seen
+	nodesKey   = ":nodes"   // hash: node → when it was seen, its record
 )
 
 // queue is the own key of a queue in a lane.

@@ -4,7 +4,7 @@
 -- name, attempt, time it was opened, format, names of its events, their bodies.
 if not lane() then return 'lane_missing' end
 local max, bytes, span, token, node = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
-local given, size, looked = {}, 0, 0
+local given, size, looked, more = {}, 0, 0, 1
 
 -- The subscription at the head of the ring gives its oldest batch. Returns false if that
 -- is too large.
@@ -25,7 +25,7 @@ end
 -- Who cannot be served at its turn leaves; looking at them is bounded.
 while #given < max and looked < max + 1000 do
   local u = call('LINDEX', T .. ':turns', 0)
-  if not u then break end
+  if not u then more = 0 break end
   looked = looked + 1
   local s = batch.of(u)
   if not s or not batch.servable(s) then
@@ -36,6 +36,6 @@ while #given < max and looked < max + 1000 do
   end
 end
 batch.saveAll()
-local more = call('EXISTS', T .. ':turns')
+if more == 1 then more = call('EXISTS', T .. ':turns') end
 if more == 1 then keep() else keep('wanted', '1') end
 return {more, due(), given}

@@ -96,6 +96,7 @@ local function load(u)
   }
   q.ready, q.back, q.wanted, q.acked, q.spent, q.minute, q.young = struct.unpack(counts, f[4] or string.rep('\0', 56))
   q.wanted = q.wanted == 1
+  q.listed = q.wanted -- in `wanted`
   if f[3] and f[3] ~= '' then
     local block, wait, ordered, paused, limit, length, oldest, dead, rest = string.match(f[3], '^(%d) (%d+) (%d) (%d) (%d+) (%d+) (%d) (%d+)(.*)$')
     q.block, q.wait, q.ordered, q.paused = block == '1', tonumber(wait), ordered == '1', paused == '1'
@@ -119,7 +120,12 @@ local function queue(u)
   return q.known and q or nil
 end
 
+-- Queues that are wanted are listed, so that whoever waits can see at once whether a hint was lost.
 local function save(q)
+  if q.wanted ~= q.listed then
+    call(q.wanted and 'SADD' or 'SREM', T .. ':wanted', q.u)
+    q.listed = q.wanted
+  end
   local packed = struct.pack(counts, q.ready, q.back, q.wanted and 1 or 0, q.acked, q.spent, q.minute, q.young)
   if not q.changed then return call('HSET', q.key, 'counts', packed) end
   call('HSET', q.key, 'counts', packed, 'few', struct.pack(few, q.special, q.parked, q.hollow, q.dropped, q.named, q.ever, q.credit,

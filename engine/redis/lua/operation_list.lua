@@ -24,17 +24,18 @@ local function look(count)
   for i = 1, #some do
     local o = some[i]
     if #found == limit or size > bytes then return false end
-    looked, last, from = looked + 1, o.number, tonumber(o.number)
+    looked, last = looked + 1, o.number
     if fits(o) then
       found[#found + 1] = o
       size = size + #o.record + #o.ended + (string.byte(o.record, -1) == 2 and call('HSTRLEN', T .. ':oload', o.number) or 0)
     end
   end
+  from = tonumber(numbers[#numbers]) or 0
   return #numbers == count
 end
 
 while looked < most and #found < limit and size <= bytes do
-  if not look(math.min(most - looked, math.max(limit - #found, 20))) then break end
+  if not look(math.min(most - looked, math.max(limit - #found, 20), 100)) then break end
 end
-if last ~= '0' and #indexing().page(id, from, 1) == 0 then last = '0' end
+if last ~= '0' and #indexing().page(id, tonumber(last), 1) == 0 then last = '0' end
 return {last, show(found)}

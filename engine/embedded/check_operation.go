@@ -62,51 +62,48 @@ func (c *checker) readOperations() (*operationsOnDisk, error) {
 		messages: map[messageID]entry{}, open: map[messageID]int{}, subjects: map[uint64]string{}, dedupes: map[millrace.Digest]uint64{},
 		listed: map[uint64][]uid{}, endings: map[uint64][]minuteIn{},
 	}
-	named := func(key []byte) messageID { return messageID{keyQueue(key), lastNumber(key)} }
-	readers := map[byte]func(key, value []byte) error{
-		kindOperation: func(key, value []byte) (err error) {
-			d.records[lastNumber(key)], err = decodeOperation(bytes.Clone(value))
-			return err
-		},
-		kindState: func(key, value []byte) (err error) {
-			d.states[lastNumber(key)], err = decodeState(bytes.Clone(value))
-			return err
-		},
-		kindOpened: func(key, value []byte) error {
-			return eachListed(key, value, func(number uint64) { d.listed[number] = append(d.listed[number], keyQueue(key)) })
-		},
-		kindTicket: func(key, value []byte) (err error) {
-			d.tickets[named(key)], err = decodeTicket(value)
-			return err
-		},
-		kindCancelled: func(key, _ []byte) error { d.marked[named(key)] = true; return nil },
-		kindSubject: func(key, value []byte) error {
-			d.subjects[lastNumber(key)] = string(key) + string(value)
-			return nil
-		},
-		kindDedupe: func(key, value []byte) error {
-			d.dedupes[millrace.Digest(key[2:])] = binary.BigEndian.Uint64(value)
-			return nil
-		},
-		kindEnding: func(key, value []byte) error {
-			return eachListed(key, value, func(number uint64) {
-				d.endings[number] = append(d.endings[number], minuteIn{keyQueue(key), minuteOf(key)})
-			})
-		},
-		kindMessage: func(key, value []byte) error {
-			e, err := decodeEntry(lastNumber(key), value)
-			c.noteTracked(d, keyQueue(key), e)
-			return err
-		},
-		kindChain: func(key, value []byte) error { return c.readTrackedLine(d, key, value) },
-		kindLine:  func(key, value []byte) error { return c.readTrackedLine(d, key, value) },
-	}
-	for kind, read := range readers {
-		if err := scan(c.db, laneKey(nil, kind, c.lane.no), read); err != nil {
+	for _, kind := range []byte{
+		kindOperation, kindState, kindTicket, kindCancelled, kindSubject, kindDedupe, kindOpened, kindEnding, kindMessage, kindChain, kindLine,
+	} {
+		err := scan(c.db, laneKey(nil, kind, c.lane.no), func(key, value []byte) error {
+			return c.readOperation(d, bytes.Clone(key), bytes.Clone(value))
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
 	return d, nil
+}
+
+// readOperation reads one record of an operation, of what finds it, or of a message that may have one.
+func (c *checker) readOperation(d *operationsOnDisk, key, value []byte) (err error) {
+	switch key[0] {
+	case kindOperation:
+		d.records[lastNumber(key)], err = decodeOperation(value)
+	case kindState:
+		d.states[lastNumber(key)], err = decodeState(value)
+	case kindTicket:
+		d.tickets[messageID{keyQueue(key), lastNumber(key)}], err = decodeTicket(value)
+	case kindCancelled:
+		d.marked[messageID{keyQueue(key), lastNumber(key)}] = true
+	case kindSubject:
+		d.subjects[lastNumber(key)] = string(key) + string(value)
+	case kindDedupe:
+		d.dedupes[millrace.Digest(key[2:])] = binary.BigEndian.Uint64(value)
+	case kindOpened:
+		err = eachListed(key, value, func(n uint64) { d.listed[n] = append(d.listed[n], keyQueue(key)) })
+	case kindEnding:
+		err = eachListed(key, value, func(n uint64) { d.endings[n] = append(d.endings[n], minuteIn{keyQueue(key), minuteOf(key)}) })
+	case kindMessage:
+		var e entry
+		e, err = decodeEntry(lastNumber(key), value)
+		c.noteTracked(d, keyQueue(key), e)
+	default:
+		var e lined
+		e, err = decodeLined(key, value)
+		c.noteTracked(d, keyQueue(key), e.entry)
+	}
+	return err
 }
 
 // eachListed calls f with each operation that a record lists; it must be named by the first.
@@ -118,12 +115,6 @@ func eachListed(key, value []byte, f func(number uint64)) error {
 	for _, number := range numbers {
 		f(number)
 	}
-	return err
-}
-
-func (c *checker) readTrackedLine(d *operationsOnDisk, key, value []byte) error {
-	e, err := decodeLined(key, value)
-	c.noteTracked(d, keyQueue(key), e.entry)
 	return err
 }
 

@@ -86,3 +86,19 @@ func (e *Engine) records(kinds []byte) map[string]int {
 
 // BatchSize is how many bytes of memory the header of a batch takes.
 const BatchSize = unsafe.Sizeof(batch{})
+
+// OperationsInMemory is how many entries the index holds for operations, beside what is in flight.
+func (e *Engine) OperationsInMemory() (n int) {
+	for _, l := range e.lanes {
+		l.mu.Lock()
+		n += len(l.watched) + len(l.endings) + len(l.began) + len(l.ended) + len(l.retired)
+		for _, x := range l.endings {
+			n += len(x.recent)
+		}
+		for _, q := range l.queues {
+			n += len(q.out) + len(q.facets)
+		}
+		l.mu.Unlock()
+	}
+	return n
+}

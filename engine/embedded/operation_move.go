@@ -56,7 +56,7 @@ func (w *settling) succeed(seq uint64, output []byte) {
 	w.endLeased(seq, statusSuccess, func(s *operationState) { s.output = output })
 }
 
-// fail ends the operation of a leased message that becomes a dead letter, or that is to be cancelled.
+// endFailed ends the operation of a leased message that becomes a dead letter, or that is to be cancelled.
 func (w *settling) endFailed(seq uint64, status byte, why string) {
 	w.endLeased(seq, status, func(s *operationState) { s.err = cut(why) })
 }

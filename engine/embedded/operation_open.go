@@ -71,7 +71,7 @@ func (l *lane) ticketOf(u uid, name uint64) (*ticket, error) {
 	return &t, err
 }
 
-// open begins the operation of a new message and returns what its mark says of it. The first operation of an
+// openFor begins the operation of a new message and returns what its mark says of it. The first operation of an
 // event has the name of its messages as its number, each further one a number of its own.
 func (l *lane) openFor(g *group, q *queue, now int64, tenant string, name uint64, openings []millrace.Opening, i int) uint32 {
 	o := opening{Opening: &openings[i], tenant: tenant, name: name, number: name}
@@ -155,21 +155,12 @@ func (l *lane) start(g *group, q *queue, s *millrace.Start, now int64) millrace.
 	l.meta.published++
 	l.storeBody(g, name, b, 1)
 	l.begin(g, q, now, opening{Opening: &s.Opening, tenant: s.Tenant, name: name, number: name})
-	mark, tooFar := l.markOf(name, now)
-	ready := now + max(0, wholeMilli(s.Delay))
-	if tooFar || s.Deduped || ready > now {
-		mark = markTicket
-		l.writeTicket(g, q, name, &ticket{number: name, secret: secret, ready: ready, deduped: s.Deduped, dedupe: s.Dedupe})
-	}
-	if s.Deduped {
-		g.key = dedupeKey(g.key[:0], l.no, s.Dedupe)
-		g.val = binary.BigEndian.AppendUint64(g.val[:0], name)
-		g.set()
-	}
-	e := entry{seq: name, size: uint32(len(s.Body)), mark: mark}
-	if ready > now {
+	e := entry{seq: name, size: uint32(len(s.Body))}
+	if ready := now + max(0, wholeMilli(s.Delay)); ready > now {
+		e.mark = l.markStarted(g, q, s, name, now, ready)
 		l.appendDelayed(g, q, s.Tenant, e, ready)
 	} else {
+		e.mark = l.markStarted(g, q, s, name, now, now)
 		l.appendBounded(g, q, s.Tenant, s.Key, e, now)
 	}
 	l.cache.add([]uint64{name}, []body{b}, l.appliedSeq)
@@ -179,6 +170,21 @@ func (l *lane) start(g *group, q *queue, s *millrace.Start, now int64) millrace.
 	}
 	l.dropped = nil
 	return out
+}
+
+// markStarted is the mark of a message that was started, and writes its ticket if it needs one.
+func (l *lane) markStarted(g *group, q *queue, s *millrace.Start, name uint64, now, ready int64) uint32 {
+	mark, tooFar := l.markOf(name, now)
+	if !tooFar && !s.Deduped && ready == now {
+		return mark
+	}
+	l.writeTicket(g, q, name, &ticket{number: name, secret: s.Opening.Secret, ready: ready, deduped: s.Deduped, dedupe: s.Dedupe})
+	if s.Deduped {
+		g.key = dedupeKey(g.key[:0], l.no, s.Dedupe)
+		g.val = binary.BigEndian.AppendUint64(g.val[:0], name)
+		g.set()
+	}
+	return markTicket
 }
 
 // appendDelayed adds a new message that waits for its time.

@@ -26,7 +26,19 @@ func FuzzRecords(f *testing.F) {
 	f.Add(subscriptionState{fails: 1, probing: true, reason: "why", logged: 2}.append(nil))
 	f.Add(encodeSubscription(&millrace.SubscriptionSettings{Version: 1, Format: "events", Schedule: []time.Duration{1, 2}}))
 	f.Add((&meta{n: 1, t: 2, version: 3}).append(nil))
+	f.Add(body{prev: 7, recorded: 1_800_000_000_000, blob: []byte("blob"), secret: &millrace.OperationSecret{1}}.append(nil))
+	f.Add((&leaseRecord{deadline: 5, names: []uint64{1, 2}, started: 4}).append(nil))
+	f.Add((&operationRecord{uid: 1, queued: 2, queue: "q", tenant: "a", kind: "job", subject: "s", payload: []byte("{}")}).append(nil))
+	f.Add((&operationState{message: 3, status: statusSuccess, wish: true, told: true, attempts: 2, started: 3, finished: 4, expires: 5, note: "n", output: []byte("{}")}).append(nil))
+	f.Add((&ticket{number: 4, ready: 5, deduped: true}).append(nil))
+	f.Add((&counts{minute: 6, open: counted{queued: spans{0, 2}}}).append(nil))
+	f.Add(appendRising(nil, []uint64{3, 5, 9}))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		again(t, b, decodeOperation, func(o operationRecord, b []byte) []byte { return o.append(b) })
+		again(t, b, decodeState, func(s operationState, b []byte) []byte { return s.append(b) })
+		again(t, b, decodeTicket, func(k ticket, b []byte) []byte { return k.append(b) })
+		again(t, b, decodeRising, func(n []uint64, b []byte) []byte { return appendRising(b, n) })
+		again(t, b, decodeCounts, func(c counts, b []byte) []byte { return c.append(b) })
 		again(t, b, func(b []byte) (entry, error) { return decodeEntry(1, b) }, entry.append)
 		again(t, b, decodeBody, body.append)
 		again(t, b, decodeStamp, stamp.append)
@@ -44,6 +56,11 @@ func FuzzRecords(f *testing.F) {
 		again(t, b, func(b []byte) ([]entry, error) { return decodeMembers(nil, 5, b) }, func(list []entry, b []byte) []byte { return appendMembers(b, 5, list) })
 		again(t, b, decodeMeta, func(m meta, b []byte) []byte { return m.append(b) })
 	})
+}
+
+func decodeCounts(b []byte) (c counts, err error) {
+	err = c.decode(b)
+	return c, err
 }
 
 func decodeMeta(b []byte) (m meta, err error) {

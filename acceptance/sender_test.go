@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -55,9 +53,6 @@ func killTheSender(t *testing.T, store string) {
 }
 
 func TestASenderThatWasFrozenPastItsTimeChangesNothingWhenItWakes(t *testing.T) {
-	if os.Getenv("MILLRACE_LONG") != "1" {
-		t.Skip("it waits for most of a minute: MILLRACE_LONG=1 runs it")
-	}
 	t.Parallel() // most of it is waiting
 	h := &house{store: redis(t), options: broker.Options{
 		Logger: slog.New(slog.DiscardHandler), Engine: millrace.EngineOptions{Lanes: 1, Namespace: fmt.Sprintf("t%d", namespaces.Add(1))},
@@ -70,7 +65,7 @@ func TestASenderThatWasFrozenPastItsTimeChangesNothingWhenItWakes(t *testing.T) 
 	r := newReceiver(t, func(n int, w http.ResponseWriter) {
 		switch n {
 		case 1:
-			_ = frozen.cmd.Process.Signal(syscall.SIGSTOP)
+			frozen.freeze(t)
 			w.WriteHeader(http.StatusNoContent) // it reads this when it wakes
 		case 2:
 			<-second
@@ -85,9 +80,7 @@ func TestASenderThatWasFrozenPastItsTimeChangesNothingWhenItWakes(t *testing.T) 
 	if again := r.await(t, 2); again.id != first.id || again.body != first.body || again.attempt != "2" {
 		t.Errorf("got %+v after %+v", again, first)
 	}
-	if err := frozen.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	frozen.thaw(t)
 	eventually(t, "the late result is logged", func() bool {
 		log, err := h.Subscriptions().Attempts(t.Context(), "shop", first.id, "")
 		return err == nil && len(log) == 1 && log[0].Attempt == 1

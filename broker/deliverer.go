@@ -20,6 +20,7 @@ const (
 	takeAtOnce   = 16               // batches of one take
 	takeBytes    = 8 << 20          // of their events
 	pendingExtra = 15 * time.Second // by which a batch is pending longer than its request may take
+	recordExtra  = 5 * time.Second  // of it, kept for the record of a request that took as long as it may
 	takeRetry    = time.Second      // after a take that failed
 	maxLogEvents = 20               // ids of events that an attempt's log names
 )
@@ -123,9 +124,9 @@ func (d *deliverer) takeSome(ctx, sending context.Context, lane int) (more bool,
 	if free == 0 {
 		return false, ctx.Err()
 	}
-	token := newToken()
+	token, span := newToken(), d.pending()
 	taken, err := d.b.engine.Take(ctx, lane, millrace.Take{
-		Max: free, MaxBytes: takeBytes, For: d.pending(), Token: token, Node: d.b.node.ID,
+		Max: free, MaxBytes: takeBytes, For: span, Token: token, Node: d.b.node.ID,
 	})
 	for range free - len(taken.Batches) {
 		<-d.slots
@@ -135,10 +136,10 @@ func (d *deliverer) takeSome(ctx, sending context.Context, lane int) (more bool,
 	}
 	d.b.reaper.note(lane, taken.Due)
 	for i := range taken.Batches {
-		batch := &taken.Batches[i]
+		parcel := &parcel{TakenBatch: &taken.Batches[i], lane: lane, token: token, within: span - recordExtra}
 		d.work.Go(func() {
 			defer func() { <-d.slots }()
-			d.deliver(sending, lane, batch, token)
+			d.deliver(sending, parcel)
 		})
 	}
 	return taken.More, nil
@@ -161,6 +162,14 @@ func (d *deliverer) reserve(ctx context.Context) (n int) {
 	return n
 }
 
+// parcel is a batch that a node has taken to send it.
+type parcel struct {
+	*millrace.TakenBatch
+	lane   int
+	token  millrace.Token
+	within time.Duration // its request ends, whatever its subscription allows: this node may have heard of that too late
+}
+
 // pending is how long a batch may be on its way: longer than any request takes.
 func (d *deliverer) pending() time.Duration {
 	longest := time.Duration(0)
@@ -170,31 +179,33 @@ func (d *deliverer) pending() time.Duration {
 	return longest + pendingExtra
 }
 
-// subscription finds a subscription by its uid, nil if it was removed. Another node may have
-// defined it a moment ago: one that this node has not heard of is looked for in the store.
-func (d *deliverer) subscription(ctx context.Context, uid string) *subscription {
-	if sub := d.b.registry.now().subOf[uid]; sub != nil {
+// subscription finds a batch's subscription as the batch's lane knows it, or later; nil if it was
+// removed. Another node may have defined it a moment ago: what this node has not heard of is
+// looked for in the store, or it would be sent to where it is wanted no more.
+func (d *deliverer) subscription(ctx context.Context, batch *millrace.TakenBatch) *subscription {
+	h := d.b.registry.now()
+	if sub := h.subOf[batch.Subscription]; sub != nil && h.version >= batch.Version {
 		return sub
 	}
 	h, err := d.b.registry.reload(ctx)
 	if err != nil {
-		d.log.Warn("look for a subscription; its batch counts as failed when its time is over", "uid", uid, "error", err)
+		d.log.Warn("look for a subscription; its batch counts as failed when its time is over", "uid", batch.Subscription, "error", err)
 		return nil
 	}
-	return h.subOf[uid]
+	return h.subOf[batch.Subscription]
 }
 
 // deliver posts one batch and tells the store.
-func (d *deliverer) deliver(ctx context.Context, lane int, batch *millrace.TakenBatch, token millrace.Token) {
-	sub := d.subscription(ctx, batch.Subscription)
+func (d *deliverer) deliver(ctx context.Context, batch *parcel) {
+	sub := d.subscription(ctx, batch.TakenBatch)
 	if sub == nil {
 		return // it was removed, and its batches with it
 	}
 	outcome, attempt := d.post(ctx, sub, batch)
 	ctx = context.WithoutCancel(ctx) // also what was cut off is told
-	settled, err := d.settle(ctx, lane, batch, token, outcome, attempt)
+	settled, err := d.settle(ctx, batch, outcome, attempt)
 	if err == nil {
-		d.observeDelivered(sub, batch, &outcome, settled)
+		d.observeDelivered(sub, batch.TakenBatch, &outcome, settled)
 	}
 	switch {
 	case err != nil:
@@ -209,7 +220,7 @@ func (d *deliverer) deliver(ctx context.Context, lane int, batch *millrace.Taken
 }
 
 // post sends a batch as it is written every time: from what is stored alone.
-func (d *deliverer) post(ctx context.Context, sub *subscription, batch *millrace.TakenBatch) (webhook.Outcome, millrace.Attempt) {
+func (d *deliverer) post(ctx context.Context, sub *subscription, batch *parcel) (webhook.Outcome, millrace.Attempt) {
 	attempt := millrace.Attempt{
 		Batch: millrace.MessageID(batch.Name), Attempt: batch.Attempt, At: time.Now().UTC(), Count: len(batch.Events), Node: d.b.node.ID,
 	}
@@ -222,7 +233,9 @@ func (d *deliverer) post(ctx context.Context, sub *subscription, batch *millrace
 		attempt.Events = append(attempt.Events, e.ID)
 	}
 	body, kind := api.AppendPush(nil, millrace.BodyFormat(batch.Format), events)
-	outcome := d.send(ctx, sub, webhook.Delivery{ID: attempt.Batch, Attempt: batch.Attempt, ContentType: kind, Body: body})
+	outcome := d.send(ctx, sub, webhook.Delivery{
+		ID: attempt.Batch, Attempt: batch.Attempt, ContentType: kind, Body: body, Timeout: min(sub.spec.RequestTimeout, batch.within),
+	})
 	recordOutcome(&attempt, &outcome)
 	return outcome, attempt
 }
@@ -230,24 +243,24 @@ func (d *deliverer) post(ctx context.Context, sub *subscription, batch *millrace
 // send posts a body to where the subscription is now, signed with the secrets it has now.
 func (d *deliverer) send(ctx context.Context, sub *subscription, what webhook.Delivery) webhook.Outcome {
 	what.URL, what.UUID, what.Secrets = sub.spec.Callback, sub.spec.UUID, sub.secrets(time.Now())
-	what.Subscription, what.Timeout = sub.name, sub.spec.RequestTimeout
+	what.Subscription = sub.name
 	return d.sender.Send(ctx, what)
 }
 
 // settle tells the store what came of a delivery.
-func (d *deliverer) settle(ctx context.Context, lane int, batch *millrace.TakenBatch, token millrace.Token, o webhook.Outcome, a millrace.Attempt) (millrace.SettledBatch, error) {
+func (d *deliverer) settle(ctx context.Context, batch *parcel, o webhook.Outcome, a millrace.Attempt) (millrace.SettledBatch, error) {
 	log, err := json.Marshal(a)
 	if err != nil {
 		return millrace.SettledBatch{}, fmt.Errorf("write the log of an attempt: %w", err)
 	}
-	done, err := d.b.engine.SettleBatches(ctx, lane, millrace.Outcomes{Items: []millrace.Outcome{{
-		Subscription: batch.Subscription, Name: batch.Name, Token: token, OK: o.OK(), Error: reasonOf(&o), After: o.RetryAfter,
+	done, err := d.b.engine.SettleBatches(ctx, batch.lane, millrace.Outcomes{Items: []millrace.Outcome{{
+		Subscription: batch.Subscription, Name: batch.Name, Token: batch.token, OK: o.OK(), Error: reasonOf(&o), After: o.RetryAfter,
 		Jitter: millrace.Jitter(rand.IntN(1001)), Log: log,
 	}}})
 	if err != nil {
 		return millrace.SettledBatch{}, err
 	}
-	d.b.reaper.note(lane, done.Due)
+	d.b.reaper.note(batch.lane, done.Due)
 	return done.Items[0], nil
 }
 
@@ -313,7 +326,7 @@ func (s Subscriptions) Test(ctx context.Context, name string) (millrace.Attempt,
 	ping := millrace.Event{ID: id, Topic: millrace.SystemTopic, Type: "ping", Tenant: millrace.DefaultTenant, Time: now, RecordedAt: now}
 	body, kind := api.AppendPush(nil, sub.spec.Format, []millrace.Event{ping})
 	attempt := millrace.Attempt{Attempt: 1, At: now, Count: 1, Node: s.b.node.ID}
-	outcome := s.b.deliverer.send(ctx, sub, webhook.Delivery{ID: id, Attempt: 1, ContentType: kind, Body: body})
+	outcome := s.b.deliverer.send(ctx, sub, webhook.Delivery{ID: id, Attempt: 1, ContentType: kind, Body: body, Timeout: sub.spec.RequestTimeout})
 	recordOutcome(&attempt, &outcome)
 	return attempt, nil
 }

@@ -28,7 +28,8 @@ type autodrop struct {
 	name      func(uid string) string // of a subscription
 	held      func(context.Context) (int64, error)
 
-	seen int64 // the size after the last drop; 0 if nothing was dropped since it was below high water
+	seen  int64 // the size after the last drop; 0 if nothing was dropped since it was below high water
+	least int64 // the size when room was last given back
 }
 
 func newAutodrop(b *Broker, o Options) *autodrop {
@@ -91,17 +92,17 @@ func (a *autodrop) bound(ctx context.Context) (int64, error) {
 
 // step makes room if the store is above high water, and returns how many events went.
 //
-// A size may lag behind a drop: a disk shrinks when it is compacted. So one round
-// drops no more than the share that is too much, and another follows only when the size has
-// moved since: at once if it fell, otherwise at the next look. Whoever waited
-// for a size that stands still would drop everything.
+// A size may lag behind what is removed. An engine that can give room back does so before anything is
+// dropped and after each round. Of another, one round drops no more than the share that is too
+// much, and another follows only when the size has moved since: at once if it fell,
+// otherwise at the next look. Whoever waited for a size that stands still would drop everything.
 func (a *autodrop) step(ctx context.Context) (dropped int64, err error) {
 	bound, err := a.bound(ctx)
 	if err != nil || bound == 0 {
 		return 0, err
 	}
-	size, err := a.engine.Bytes(ctx)
-	if err != nil || 100*size <= a.high*bound {
+	size, err := a.measure(ctx, bound)
+	if err != nil || !a.isHigh(size, bound) {
 		a.seen = 0
 		return 0, err
 	}
@@ -112,7 +113,7 @@ func (a *autodrop) step(ctx context.Context) (dropped int64, err error) {
 			return dropped, err
 		}
 		before := size
-		if size, err = a.engine.Bytes(ctx); err != nil {
+		if size, err = a.reclaim(ctx); err != nil {
 			return dropped, err
 		}
 		a.seen = size
@@ -121,6 +122,31 @@ func (a *autodrop) step(ctx context.Context) (dropped int64, err error) {
 		}
 	}
 	return dropped, nil
+}
+
+func (a *autodrop) isHigh(size, bound int64) bool { return 100*size > a.high*bound }
+
+// measure is the size of the store. One that is too large is measured again when what nothing needs
+// is given back; but not before it has grown since, for that is work.
+func (a *autodrop) measure(ctx context.Context, bound int64) (int64, error) {
+	size, err := a.engine.Bytes(ctx)
+	if err != nil || !a.isHigh(size, bound) || size <= a.least+bound/100 {
+		return size, err
+	}
+	return a.reclaim(ctx)
+}
+
+// reclaim gives room back, if the engine has to be asked, and measures the store.
+func (a *autodrop) reclaim(ctx context.Context) (size int64, err error) {
+	e, ok := a.engine.(millrace.Reclaimer)
+	if !ok {
+		return a.engine.Bytes(ctx)
+	}
+	if err := e.Reclaim(ctx); err != nil {
+		return 0, err
+	}
+	a.least, err = a.engine.Bytes(ctx)
+	return a.least, err
 }
 
 // round drops a share of the events that subscriptions hold, by turns over the lanes, until

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	deliverSlots = 64               // batches that a node sends at a time
+	deliverSlots = 64               // batches that a node sends at a time, shared out over the lanes
+	laneSlots    = 16               // of each lane at least: twice what one subscription may have of them
 	takeAtOnce   = 16               // batches of one take
 	takeBytes    = 8 << 20          // of their events
 	pendingExtra = 15 * time.Second // by which a batch is pending longer than its request may take
@@ -31,15 +32,17 @@ type deliverer struct {
 	b      *Broker
 	sender *webhook.Sender
 	log    *slog.Logger
-	slots  chan struct{}
+	slots  []chan struct{} // by lane: a receiver that is slow in every lane must not have them all
 	woken  []chan struct{} // by lane
 	work   sync.WaitGroup  // deliveries under way
 	cut    chan struct{}   // closed when what is under way must end
 }
 
 func newDeliverer(b *Broker, sender *webhook.Sender) *deliverer {
-	d := &deliverer{b: b, sender: sender, log: b.log, slots: make(chan struct{}, deliverSlots), cut: make(chan struct{}), woken: make([]chan struct{}, b.identity.Lanes)}
-	for lane := range d.woken {
+	lanes := b.identity.Lanes
+	d := &deliverer{b: b, sender: sender, log: b.log, cut: make(chan struct{}), slots: make([]chan struct{}, lanes), woken: make([]chan struct{}, lanes)}
+	for lane := range lanes {
+		d.slots[lane] = make(chan struct{}, max(laneSlots, deliverSlots/lanes))
 		d.woken[lane] = make(chan struct{}, 1)
 	}
 	return d
@@ -120,7 +123,8 @@ func pause(ctx context.Context, d time.Duration) {
 // takeSome takes as many batches of a lane as there are free slots, up to a few, and
 // sets their sending going, until sending ends. It waits for the first slot.
 func (d *deliverer) takeSome(ctx, sending context.Context, lane int) (more bool, err error) {
-	free := d.reserve(ctx)
+	slots := d.slots[lane]
+	free := reserve(ctx, slots)
 	if free == 0 {
 		return false, ctx.Err()
 	}
@@ -129,7 +133,7 @@ func (d *deliverer) takeSome(ctx, sending context.Context, lane int) (more bool,
 		Max: free, MaxBytes: takeBytes, For: span, Token: token, Node: d.b.node.ID,
 	})
 	for range free - len(taken.Batches) {
-		<-d.slots
+		<-slots
 	}
 	if err != nil {
 		return false, err
@@ -138,7 +142,7 @@ func (d *deliverer) takeSome(ctx, sending context.Context, lane int) (more bool,
 	for i := range taken.Batches {
 		parcel := &parcel{TakenBatch: &taken.Batches[i], lane: lane, token: token, within: span - recordExtra}
 		d.work.Go(func() {
-			defer func() { <-d.slots }()
+			defer func() { <-slots }()
 			d.deliver(sending, parcel)
 		})
 	}
@@ -146,15 +150,15 @@ func (d *deliverer) takeSome(ctx, sending context.Context, lane int) (more bool,
 }
 
 // reserve takes slots: it waits for one, and takes more if they are free.
-func (d *deliverer) reserve(ctx context.Context) (n int) {
+func reserve(ctx context.Context, slots chan<- struct{}) (n int) {
 	select {
-	case d.slots <- struct{}{}:
+	case slots <- struct{}{}:
 	case <-ctx.Done():
 		return 0
 	}
 	for n = 1; n < takeAtOnce; n++ {
 		select {
-		case d.slots <- struct{}{}:
+		case slots <- struct{}{}:
 		default:
 			return n
 		}

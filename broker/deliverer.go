@@ -288,9 +288,20 @@ func (d *deliverer) conclude(ctx context.Context, sub *subscription, o *webhook.
 	case o.OK():
 	case o.Gone:
 		d.disable(ctx, sub, "the receiver answered 410: it wants no more")
-	case sub.spec.DisableAfter > 0 && !since.IsZero() && time.Since(since) >= sub.spec.DisableAfter:
+	case sub.spec.DisableAfter > 0 && !since.IsZero() && time.Since(since) >= sub.spec.DisableAfter && d.failsEverywhere(ctx, sub):
 		d.disable(ctx, sub, "nothing but failures since "+since.UTC().Format(time.RFC3339)+"; the last: "+reasonOf(o))
 	}
+}
+
+// failsEverywhere reports whether no lane has sent anything for as long as a subscription may fail: a
+// lane knows only of its own failures, and a poisonous batch in one of them is not the receiver's end.
+func (d *deliverer) failsEverywhere(ctx context.Context, sub *subscription) bool {
+	from := time.Now().Add(-sub.spec.DisableAfter)
+	sent, err := Subscriptions{d.b}.attempts(ctx, sub, func(a *millrace.Attempt) bool { return a.OK && a.At.After(from) })
+	if err != nil {
+		d.log.Warn("look for what was sent; the next failure looks again", "subscription", sub.name, "error", err)
+	}
+	return err == nil && len(sent) == 0
 }
 
 // disable stops a subscription for good, until somebody resumes it, and says so in an event.

@@ -16,14 +16,12 @@ import (
 )
 
 const (
-	deliverSlots = 64               // batches that a node sends at a time, shared out over the lanes
-	laneSlots    = 16               // of each lane at least: twice what one subscription may have of them
+	deliverSlots = 128              // batches that a node sends at a time: twice what one subscription may have on its way
 	takeAtOnce   = 16               // batches of one take
 	takeBytes    = 8 << 20          // of their events
 	pendingExtra = 15 * time.Second // by which a batch is pending longer than its request may take
 	recordExtra  = 5 * time.Second  // of it, kept for the record of a request that took as long as it may
 	takeRetry    = time.Second      // after a take that failed
-	maxLogEvents = 20               // ids of events that an attempt's log names
 )
 
 // deliverer sends batches to subscriptions: it takes what is ready, a few at a time and by
@@ -32,17 +30,15 @@ type deliverer struct {
 	b      *Broker
 	sender *webhook.Sender
 	log    *slog.Logger
-	slots  []chan struct{} // by lane: a receiver that is slow in every lane must not have them all
+	slots  chan struct{}
 	woken  []chan struct{} // by lane
 	work   sync.WaitGroup  // deliveries under way
 	cut    chan struct{}   // closed when what is under way must end
 }
 
 func newDeliverer(b *Broker, sender *webhook.Sender) *deliverer {
-	lanes := b.identity.Lanes
-	d := &deliverer{b: b, sender: sender, log: b.log, cut: make(chan struct{}), slots: make([]chan struct{}, lanes), woken: make([]chan struct{}, lanes)}
-	for lane := range lanes {
-		d.slots[lane] = make(chan struct{}, max(laneSlots, deliverSlots/lanes))
+	d := &deliverer{b: b, sender: sender, log: b.log, slots: make(chan struct{}, deliverSlots), cut: make(chan struct{}), woken: make([]chan struct{}, b.identity.Lanes)}
+	for lane := range d.woken {
 		d.woken[lane] = make(chan struct{}, 1)
 	}
 	return d
@@ -123,8 +119,7 @@ func pause(ctx context.Context, d time.Duration) {
 // takeSome takes as many batches of a lane as there are free slots, up to a few, and
 // sets their sending going, until sending ends. It waits for the first slot.
 func (d *deliverer) takeSome(ctx, sending context.Context, lane int) (more bool, err error) {
-	slots := d.slots[lane]
-	free := reserve(ctx, slots)
+	free := d.reserve(ctx)
 	if free == 0 {
 		return false, ctx.Err()
 	}
@@ -133,32 +128,32 @@ func (d *deliverer) takeSome(ctx, sending context.Context, lane int) (more bool,
 		Max: free, MaxBytes: takeBytes, For: span, Token: token, Node: d.b.node.ID,
 	})
 	for range free - len(taken.Batches) {
-		<-slots
+		<-d.slots
 	}
 	if err != nil {
 		return false, err
 	}
 	d.b.reaper.note(lane, taken.Due)
 	for i := range taken.Batches {
-		parcel := &parcel{TakenBatch: &taken.Batches[i], lane: lane, token: token, within: span - recordExtra}
+		batch := &parcel{TakenBatch: &taken.Batches[i], lane: lane, token: token, within: span - recordExtra}
 		d.work.Go(func() {
-			defer func() { <-slots }()
-			d.deliver(sending, parcel)
+			defer func() { <-d.slots }()
+			d.deliver(sending, batch)
 		})
 	}
 	return taken.More, nil
 }
 
 // reserve takes slots: it waits for one, and takes more if they are free.
-func reserve(ctx context.Context, slots chan<- struct{}) (n int) {
+func (d *deliverer) reserve(ctx context.Context) (n int) {
 	select {
-	case slots <- struct{}{}:
+	case d.slots <- struct{}{}:
 	case <-ctx.Done():
 		return 0
 	}
 	for n = 1; n < takeAtOnce; n++ {
 		select {
-		case slots <- struct{}{}:
+		case d.slots <- struct{}{}:
 		default:
 			return n
 		}
@@ -175,33 +170,37 @@ type parcel struct {
 }
 
 // pending is how long a batch may be on its way: longer than any request takes.
-func (d *deliverer) pending() time.Duration {
-	longest := time.Duration(0)
-	for _, s := range d.b.registry.now().subs {
-		longest = max(longest, s.spec.RequestTimeout)
-	}
-	return longest + pendingExtra
-}
+func (d *deliverer) pending() time.Duration { return d.b.registry.now().longest + pendingExtra }
 
-// subscription finds a batch's subscription as the batch's lane knows it, or later; nil if it was
-// removed. Another node may have defined it a moment ago: what this node has not heard of is
-// looked for in the store, or it would be sent to where it is wanted no more.
-func (d *deliverer) subscription(ctx context.Context, batch *millrace.TakenBatch) *subscription {
+// subscription finds a batch's subscription as the batch's lane knows it, or later. Another node may
+// have defined it a moment ago: what this node has not heard of is looked for in the store, or the
+// batch would be sent to where it is wanted no more. If the subscription was
+// removed it is nil, and the lane, which has not heard of that, is told.
+func (d *deliverer) subscription(ctx context.Context, batch *parcel) (*subscription, error) {
 	h := d.b.registry.now()
 	if sub := h.subOf[batch.Subscription]; sub != nil && h.version >= batch.Version {
-		return sub
+		return sub, nil
 	}
 	h, err := d.b.registry.reload(ctx)
 	if err != nil {
-		d.log.Warn("look for a subscription; its batch counts as failed when its time is over", "uid", batch.Subscription, "error", err)
-		return nil
+		return nil, fmt.Errorf("look for a subscription: %w", err)
 	}
-	return h.subOf[batch.Subscription]
+	if sub := h.subOf[batch.Subscription]; sub != nil {
+		return sub, nil
+	}
+	if err := d.b.registry.applyAll(ctx, batch.lane, h); err != nil {
+		return nil, fmt.Errorf("tell the lane of a removal: %w", err)
+	}
+	return nil, nil
 }
 
 // deliver posts one batch and tells the store.
 func (d *deliverer) deliver(ctx context.Context, batch *parcel) {
-	sub := d.subscription(ctx, batch.TakenBatch)
+	sub, err := d.subscription(ctx, batch)
+	if err != nil {
+		d.log.Warn("a batch is not sent; it counts as failed when its time is over", "uid", batch.Subscription, "lane", batch.lane, "error", err)
+		return
+	}
 	if sub == nil {
 		return // it was removed, and its batches with it
 	}
@@ -224,23 +223,23 @@ func (d *deliverer) deliver(ctx context.Context, batch *parcel) {
 }
 
 // post sends a batch as it is written every time: from what is stored alone.
-func (d *deliverer) post(ctx context.Context, sub *subscription, batch *parcel) (webhook.Outcome, millrace.Attempt) {
-	attempt := millrace.Attempt{
+func (d *deliverer) post(ctx context.Context, sub *subscription, batch *parcel) (webhook.Outcome, attemptRecord) {
+	attempt := attemptRecord{Attempt: millrace.Attempt{
 		Batch: millrace.MessageID(batch.Name), Attempt: batch.Attempt, At: time.Now().UTC(), Count: len(batch.Events), Node: d.b.node.ID,
-	}
+	}}
 	events, err := eventsOf(batch.Events)
 	if err != nil {
 		d.log.Error("a batch cannot be read", "subscription", sub.name, "batch", attempt.Batch, "error", err)
 		return webhook.Outcome{Failure: webhook.FailedConnect}, attempt
 	}
-	for _, e := range events[:min(len(events), maxLogEvents)] {
-		attempt.Events = append(attempt.Events, e.ID)
+	for i := range events {
+		attempt.mark(events[i].ID)
 	}
 	body, kind := api.AppendPush(nil, millrace.BodyFormat(batch.Format), events)
 	outcome := d.send(ctx, sub, webhook.Delivery{
 		ID: attempt.Batch, Attempt: batch.Attempt, ContentType: kind, Body: body, Timeout: min(sub.spec.RequestTimeout, batch.within),
 	})
-	recordOutcome(&attempt, &outcome)
+	recordOutcome(&attempt.Attempt, &outcome)
 	return outcome, attempt
 }
 
@@ -252,7 +251,7 @@ func (d *deliverer) send(ctx context.Context, sub *subscription, what webhook.De
 }
 
 // settle tells the store what came of a delivery.
-func (d *deliverer) settle(ctx context.Context, batch *parcel, o webhook.Outcome, a millrace.Attempt) (millrace.SettledBatch, error) {
+func (d *deliverer) settle(ctx context.Context, batch *parcel, o webhook.Outcome, a attemptRecord) (millrace.SettledBatch, error) {
 	log, err := json.Marshal(a)
 	if err != nil {
 		return millrace.SettledBatch{}, fmt.Errorf("write the log of an attempt: %w", err)
@@ -284,6 +283,9 @@ func reasonOf(o *webhook.Outcome) string {
 // conclude disables a subscription whose receiver wants no more, or has failed for too long.
 func (d *deliverer) conclude(ctx context.Context, sub *subscription, o *webhook.Outcome, settled millrace.SettledBatch) {
 	since := settled.FailingSince
+	if !since.IsZero() && since.Before(sub.freshAt) {
+		since = sub.freshAt
+	}
 	switch {
 	case o.OK():
 	case o.Gone:
@@ -297,19 +299,24 @@ func (d *deliverer) conclude(ctx context.Context, sub *subscription, o *webhook.
 // lane knows only of its own failures, and a poisonous batch in one of them is not the receiver's end.
 func (d *deliverer) failsEverywhere(ctx context.Context, sub *subscription) bool {
 	from := time.Now().Add(-sub.spec.DisableAfter)
-	sent, err := Subscriptions{d.b}.attempts(ctx, sub, func(a *millrace.Attempt) bool { return a.OK && a.At.After(from) })
+	sent, err := Subscriptions{d.b}.attempts(ctx, sub, func(a *attemptRecord) bool { return a.OK && a.At.After(from) })
 	if err != nil {
 		d.log.Warn("look for what was sent; the next failure looks again", "subscription", sub.name, "error", err)
 	}
 	return err == nil && len(sent) == 0
 }
 
-// disable stops a subscription for good, until somebody resumes it, and says so in an event.
+// disable stops a subscription for good, until somebody resumes it, and says so in an event. One
+// that was resumed since, or has another callback, or is another under the name, is left
+// alone: it was not asked.
 func (d *deliverer) disable(ctx context.Context, sub *subscription, reason string) {
 	changed := false
-	err := Subscriptions{d.b}.change(ctx, sub.name, func(r *subscriptionRecord) {
-		changed = r.State != millrace.StateDisabled
-		r.State, r.Reason = millrace.StateDisabled, reason
+	err := Subscriptions{d.b}.change(ctx, sub.name, func(now *subscription, r *subscriptionRecord) {
+		asked := now.uid == sub.uid && r.Callback == sub.spec.Callback && r.FreshAt.Equal(sub.freshAt)
+		changed = asked && r.State != millrace.StateDisabled
+		if changed {
+			r.State, r.Reason = millrace.StateDisabled, reason
+		}
 	})
 	if err != nil {
 		d.log.Warn("disable a subscription", "subscription", sub.name, "error", err)

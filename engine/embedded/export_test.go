@@ -3,6 +3,8 @@ package embedded
 import (
 	"time"
 	"unsafe"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
 // SetFreeSpace makes the engine believe that so much space is free.
@@ -20,6 +22,13 @@ func (e *Engine) KeepMembers(n int) {
 		l.mu.Lock()
 		l.kept.limit = n
 		l.mu.Unlock()
+	}
+}
+
+// LoseDeadLetters deletes the records of dead letters beneath the engine.
+func (e *Engine) LoseDeadLetters() {
+	if err := e.db.DeleteRange([]byte{kindDead}, []byte{kindDead + 1}, pebble.NoSync); err != nil {
+		panic(err)
 	}
 }
 

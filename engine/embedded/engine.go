@@ -119,13 +119,15 @@ func (e *Engine) LaneStats(ctx context.Context, lane int) (millrace.LaneStats, e
 	return s, err
 }
 
-// Bytes is the size of the store's files.
+// Bytes is the size of the store's files. Of the logs it counts what they hold: Pebble
+// uses their files again and keeps up to five of them.
 func (e *Engine) Bytes(ctx context.Context) (int64, error) {
 	if err := e.enterStore(ctx); err != nil {
 		return 0, err
 	}
 	defer e.leave()
-	return int64(e.db.Metrics().DiskSpaceUsage()), nil
+	m := e.db.Metrics()
+	return int64(m.DiskSpaceUsage() - m.WAL.PhysicalSize - m.WAL.ObsoletePhysicalSize + m.WAL.Size), nil
 }
 
 // Ping reports whether the store can answer now.

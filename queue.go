@@ -3,6 +3,7 @@ package millrace
 import (
 	"context"
 	"time"
+	"unicode/utf8"
 )
 
 // Message is an event in a queue, leased to a consumer.
@@ -106,6 +107,18 @@ type SettleItem struct {
 
 // MaxErrorLen is how much of a failure's text is kept.
 const MaxErrorLen = 1 << 10
+
+// CutError is the beginning of a failure's text that is kept, in whole characters.
+func CutError(text string) string {
+	if len(text) <= MaxErrorLen {
+		return text
+	}
+	n := MaxErrorLen
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
 
 // Settled is the outcome of a settlement.
 type Settled struct {

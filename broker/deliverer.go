@@ -16,12 +16,11 @@ import (
 )
 
 const (
-	deliverSlots = 64               // batches that a node sends at a time
+	deliverSlots = 128              // batches that a node sends at a time: twice what one subscription may have on its way
 	takeAtOnce   = 16               // batches of one take
 	takeBytes    = 8 << 20          // of their events
 	pendingExtra = 15 * time.Second // by which a batch is pending longer than its request may take
 	takeRetry    = time.Second      // after a take that failed
-	maxLogEvents = 20               // ids of events that an attempt's log names
 )
 
 // deliverer sends batches to subscriptions: it takes what is ready, a few at a time and by
@@ -162,31 +161,35 @@ func (d *deliverer) reserve(ctx context.Context) (n int) {
 }
 
 // pending is how long a batch may be on its way: longer than any request takes.
-func (d *deliverer) pending() time.Duration {
-	longest := time.Duration(0)
-	for _, s := range d.b.registry.now().subs {
-		longest = max(longest, s.spec.RequestTimeout)
-	}
-	return longest + pendingExtra
-}
+func (d *deliverer) pending() time.Duration { return d.b.registry.now().longest + pendingExtra }
 
-// subscription finds a subscription by its uid, nil if it was removed. Another node may have
-// defined it a moment ago: one that this node has not heard of is looked for in the store.
-func (d *deliverer) subscription(ctx context.Context, uid string) *subscription {
+// subscription finds the subscription of a batch. Another node may have defined it a moment
+// ago: one that this node has not heard of is looked for in the store. If it was
+// removed it is nil, and the lane, which has not heard of that, is told.
+func (d *deliverer) subscription(ctx context.Context, lane int, uid string) (*subscription, error) {
 	if sub := d.b.registry.now().subOf[uid]; sub != nil {
-		return sub
+		return sub, nil
 	}
 	h, err := d.b.registry.reload(ctx)
 	if err != nil {
-		d.log.Warn("look for a subscription; its batch counts as failed when its time is over", "uid", uid, "error", err)
-		return nil
+		return nil, fmt.Errorf("look for a subscription: %w", err)
 	}
-	return h.subOf[uid]
+	if sub := h.subOf[uid]; sub != nil {
+		return sub, nil
+	}
+	if err := d.b.registry.applyAll(ctx, lane, h); err != nil {
+		return nil, fmt.Errorf("tell the lane of a removal: %w", err)
+	}
+	return nil, nil
 }
 
 // deliver posts one batch and tells the store.
 func (d *deliverer) deliver(ctx context.Context, lane int, batch *millrace.TakenBatch, token millrace.Token) {
-	sub := d.subscription(ctx, batch.Subscription)
+	sub, err := d.subscription(ctx, lane, batch.Subscription)
+	if err != nil {
+		d.log.Warn("a batch is not sent; it counts as failed when its time is over", "uid", batch.Subscription, "lane", lane, "error", err)
+		return
+	}
 	if sub == nil {
 		return // it was removed, and its batches with it
 	}
@@ -209,21 +212,21 @@ func (d *deliverer) deliver(ctx context.Context, lane int, batch *millrace.Taken
 }
 
 // post sends a batch as it is written every time: from what is stored alone.
-func (d *deliverer) post(ctx context.Context, sub *subscription, batch *millrace.TakenBatch) (webhook.Outcome, millrace.Attempt) {
-	attempt := millrace.Attempt{
+func (d *deliverer) post(ctx context.Context, sub *subscription, batch *millrace.TakenBatch) (webhook.Outcome, attemptRecord) {
+	attempt := attemptRecord{Attempt: millrace.Attempt{
 		Batch: millrace.MessageID(batch.Name), Attempt: batch.Attempt, At: time.Now().UTC(), Count: len(batch.Events), Node: d.b.node.ID,
-	}
+	}}
 	events, err := eventsOf(batch.Events)
 	if err != nil {
 		d.log.Error("a batch cannot be read", "subscription", sub.name, "batch", attempt.Batch, "error", err)
 		return webhook.Outcome{Failure: webhook.FailedConnect}, attempt
 	}
-	for _, e := range events[:min(len(events), maxLogEvents)] {
-		attempt.Events = append(attempt.Events, e.ID)
+	for i := range events {
+		attempt.mark(events[i].ID)
 	}
 	body, kind := api.AppendPush(nil, millrace.BodyFormat(batch.Format), events)
 	outcome := d.send(ctx, sub, webhook.Delivery{ID: attempt.Batch, Attempt: batch.Attempt, ContentType: kind, Body: body})
-	recordOutcome(&attempt, &outcome)
+	recordOutcome(&attempt.Attempt, &outcome)
 	return outcome, attempt
 }
 
@@ -235,7 +238,7 @@ func (d *deliverer) send(ctx context.Context, sub *subscription, what webhook.De
 }
 
 // settle tells the store what came of a delivery.
-func (d *deliverer) settle(ctx context.Context, lane int, batch *millrace.TakenBatch, token millrace.Token, o webhook.Outcome, a millrace.Attempt) (millrace.SettledBatch, error) {
+func (d *deliverer) settle(ctx context.Context, lane int, batch *millrace.TakenBatch, token millrace.Token, o webhook.Outcome, a attemptRecord) (millrace.SettledBatch, error) {
 	log, err := json.Marshal(a)
 	if err != nil {
 		return millrace.SettledBatch{}, fmt.Errorf("write the log of an attempt: %w", err)
@@ -267,6 +270,9 @@ func reasonOf(o *webhook.Outcome) string {
 // conclude disables a subscription whose receiver wants no more, or has failed for too long.
 func (d *deliverer) conclude(ctx context.Context, sub *subscription, o *webhook.Outcome, settled millrace.SettledBatch) {
 	since := settled.FailingSince
+	if !since.IsZero() && since.Before(sub.freshAt) {
+		since = sub.freshAt
+	}
 	switch {
 	case o.OK():
 	case o.Gone:
@@ -276,12 +282,17 @@ func (d *deliverer) conclude(ctx context.Context, sub *subscription, o *webhook.
 	}
 }
 
-// disable stops a subscription for good, until somebody resumes it, and says so in an event.
+// disable stops a subscription for good, until somebody resumes it, and says so in an event. One
+// that was resumed since, or has another callback, or is another under the name, is left
+// alone: it was not asked.
 func (d *deliverer) disable(ctx context.Context, sub *subscription, reason string) {
 	changed := false
-	err := Subscriptions{d.b}.change(ctx, sub.name, func(r *subscriptionRecord) {
-		changed = r.State != millrace.StateDisabled
-		r.State, r.Reason = millrace.StateDisabled, reason
+	err := Subscriptions{d.b}.change(ctx, sub.name, func(now *subscription, r *subscriptionRecord) {
+		asked := now.uid == sub.uid && r.Callback == sub.spec.Callback && r.FreshAt.Equal(sub.freshAt)
+		changed = asked && r.State != millrace.StateDisabled
+		if changed {
+			r.State, r.Reason = millrace.StateDisabled, reason
+		}
 	})
 	if err != nil {
 		d.log.Warn("disable a subscription", "subscription", sub.name, "error", err)

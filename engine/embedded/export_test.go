@@ -23,6 +23,15 @@ func (e *Engine) KeepMembers(n int) {
 	}
 }
 
+// ShortenWindows makes the engine read no more of a facet ahead than if facets were many.
+func (e *Engine) ShortenWindows() { e.windows = 0 }
+
+// Tidying reports whether the store is rewriting its files, which takes memory.
+func (e *Engine) Tidying() bool {
+	m := e.db.Metrics()
+	return m.Compact.NumInProgress > 0 || m.Flush.NumInProgress > 0
+}
+
 // MembersInMemory is how many events of batches the index holds itself.
 func (e *Engine) MembersInMemory() (n int) {
 	for _, l := range e.lanes {

@@ -91,7 +91,7 @@ func (f *facet) trim(applied uint64) {
 // few, because a search costs as much as many entries.
 func (l *lane) window(q *queue) int64 {
 	facets := l.engine.identity.Lanes * len(l.queues) * len(q.facets)
-	return int64(min(headMost, max(headLen, headsMost/max(1, facets))))
+	return int64(min(headMost, max(headLen, l.engine.windows/max(1, facets))))
 }
 
 // needsDisk reports whether the next message lies on disk.

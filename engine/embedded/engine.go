@@ -153,14 +153,21 @@ func (e *Engine) Close() error {
 // closeStore ends the committer and Pebble. After a failure Pebble may never
 // answer again; then it is left as it is, and ends with the process.
 func (e *Engine) closeStore() error {
-	if e.failure() == nil {
-		<-e.synced
+	select {
+	case <-e.synced:
+	case <-e.broken:
 	}
 	if err := e.failure(); err != nil {
 		return e.abandon(err)
 	}
-	if err := e.db.Flush(); err != nil {
+	flushed, err := e.db.AsyncFlush()
+	if err != nil {
 		return millrace.Wrap(millrace.CodeInternal, err, "flush the store")
+	}
+	select {
+	case <-flushed:
+	case <-e.broken: // Pebble tries a flush that fails again and again
+		return e.abandon(e.failure())
 	}
 	if err := errors.Join(e.db.Close(), e.lock.Close()); err != nil {
 		return millrace.Wrap(millrace.CodeInternal, err, "close the store")

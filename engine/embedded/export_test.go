@@ -3,6 +3,8 @@ package embedded
 import (
 	"time"
 	"unsafe"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
 // SetFreeSpace makes the engine believe that so much space is free.
@@ -30,6 +32,13 @@ func (e *Engine) ShortenWindows() { e.windows = 0 }
 func (e *Engine) Tidying() bool {
 	m := e.db.Metrics()
 	return m.Compact.NumInProgress > 0 || m.Flush.NumInProgress > 0
+}
+
+// LoseDeadLetters deletes the records of dead letters beneath the engine.
+func (e *Engine) LoseDeadLetters() {
+	if err := e.db.DeleteRange([]byte{kindDead}, []byte{kindDead + 1}, pebble.NoSync); err != nil {
+		panic(err)
+	}
 }
 
 // MembersInMemory is how many events of batches the index holds itself.

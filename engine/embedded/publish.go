@@ -43,6 +43,7 @@ type publication struct {
 	lane   *lane
 	commit *millrace.Commit
 	known  recalled
+	young  uint32          // the generation of ids that this commit writes
 	queues []*queue        // of all events, one after the other
 	subs   []*subscription // likewise
 	out    millrace.Committed
@@ -57,6 +58,7 @@ func (p *publication) run(g *group, now int64) error {
 	if err := l.recheck(&p.known, p.commit); err != nil {
 		return l.engine.readFailed(err)
 	}
+	p.young = l.meta.digests.next(now, l.engine.window.Milliseconds()).no
 	if err := p.room(); err != nil {
 		return err
 	}
@@ -166,7 +168,7 @@ func (p *publication) first(i int, ev *millrace.CommitEvent) (stamp, bool) {
 	if !ok {
 		r, ok = p.known.events[i].digest, p.known.events[i].hasDigest
 	}
-	if !ok || r.gen+1 < l.meta.digests.no {
+	if !ok || r.gen+1 < p.young {
 		return stamp{}, false
 	}
 	return r.val, true
@@ -238,6 +240,9 @@ func (l *lane) write(g *group, now int64, ev *millrace.CommitEvent, to sinks, pr
 	}
 	if holders == 0 {
 		l.meta.unrouted++
+		if g.empty() {
+			l.writeMeta(g) // its seq must be spent for good when it is answered
+		}
 	} else {
 		l.storeBody(g, s.seq, body{prev: prev, recorded: now, blob: ev.Body}, holders)
 	}

@@ -51,7 +51,7 @@ func (k keys) addressChannels() string { return k.namespace + ":live:" }
 // The keys of a lane beside its own.
 const (
 	bodyKey    = ":body"    // hash: name → prev, recorded, event
-	holdersKey = ":holders" // hash: name → how many queues hold the body, if more than one
+	holdersKey = ":holders" // hash: name → how many queues and batches hold the body, if more than one
 	dueKey     = ":due"     // sorted set: what is due, by time
 	topicsKey  = ":topics"  // hash: topic → count, last
 	trashKey   = ":trash"   // list: uids of removed sinks that are to be swept

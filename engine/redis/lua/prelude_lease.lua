@@ -48,13 +48,17 @@ local function part(q, groups)
 end
 
 -- The messages of a group that are still leased under it, in the order they joined, at
--- most so many: name, who, attempt of each. Also returns how many were looked at.
+-- most so many: name, who, attempt of each. Also returns how many were looked at. One that
+-- left the group and joined it again stands in it twice: the last time counts.
 local function members(q, id, most)
-  local names, found = {}, {}
-  for name in string.gmatch(call('HGET', q.key .. ':group', id) or '', '%d+') do names[#names + 1] = name end
+  local names, found, last = {}, {}, {}
+  for name in string.gmatch(call('HGET', q.key .. ':group', id) or '', '%d+') do
+    names[#names + 1] = name
+    last[name] = #names
+  end
   local records = gather('HMGET', q.key .. ':leased', names)
   for i = 1, #names do
-    if records[i] and #found < most then
+    if records[i] and #found < most and last[names[i]] == i then
       local deadline, token, attempt, who = leased(records[i])
       if group(deadline, token) == id then found[#found + 1] = {names[i], who, attempt} end
     end

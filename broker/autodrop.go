@@ -35,6 +35,7 @@ type autodrop struct {
 	unseen  int64     // about how many bytes were dropped that the size has not shown yet
 	dropped time.Time // when something was last dropped
 	after   int64     // the size then
+	least   int64     // the size when room was last given back
 }
 
 func newAutodrop(b *Broker, o Options) *autodrop {
@@ -98,7 +99,8 @@ func (a *autodrop) bound(ctx context.Context) (int64, error) {
 
 // step makes room if the store is above high water, and returns how many events went.
 //
-// A size may lag behind a drop: a disk shrinks when it is compacted. So what was dropped and
+// A size may lag behind what is removed. An engine that can give room back does so before anything
+// is dropped and after each round. Of another, what was dropped and
 // cannot be seen yet is taken off the excess; otherwise each look would drop the
 // same share again. A size that follows at once needs no such patience: rounds go on while it falls.
 func (a *autodrop) step(ctx context.Context, now time.Time) (dropped int64, err error) {
@@ -106,7 +108,7 @@ func (a *autodrop) step(ctx context.Context, now time.Time) (dropped int64, err 
 	if err != nil || bound == 0 || !a.acts() {
 		return 0, err
 	}
-	if err := a.look(ctx, now); err != nil || 100*a.size <= a.high*bound {
+	if err := a.measure(ctx, now, bound); err != nil || !a.isHigh(bound) {
 		return 0, err
 	}
 	for low := a.low * bound / 100; a.size-a.unseen > low; {
@@ -117,6 +119,31 @@ func (a *autodrop) step(ctx context.Context, now time.Time) (dropped int64, err 
 		}
 	}
 	return dropped, nil
+}
+
+func (a *autodrop) isHigh(bound int64) bool { return 100*a.size > a.high*bound }
+
+// measure reads the store's size. One that is too large is read again when what nothing needs is
+// given back; but not before it has grown since, for that is work.
+func (a *autodrop) measure(ctx context.Context, now time.Time, bound int64) error {
+	if err := a.look(ctx, now); err != nil || !a.isHigh(bound) || a.size <= a.least+bound/100 {
+		return err
+	}
+	return a.reclaim(ctx, now)
+}
+
+// reclaim gives room back, if the engine has to be asked, and reads the size.
+func (a *autodrop) reclaim(ctx context.Context, now time.Time) error {
+	e, ok := a.engine.(millrace.Reclaimer)
+	if !ok {
+		return a.look(ctx, now)
+	}
+	if err := e.Reclaim(ctx); err != nil {
+		return err
+	}
+	err := a.look(ctx, now)
+	a.least = a.size
+	return err
 }
 
 // look reads the store's size. As far as it has fallen it shows what was dropped. What it has
@@ -149,7 +176,7 @@ func (a *autodrop) round(ctx context.Context, low int64, now time.Time) (int64, 
 	if err != nil {
 		return n, err
 	}
-	err = a.look(ctx, now)
+	err = a.reclaim(ctx, now)
 	a.after = a.size
 	if fell := before - a.size; fell > 0 && fell >= bytes/4 {
 		a.unseen = 0 // the size follows at once; what it has not shown was a wrong guess

@@ -178,6 +178,52 @@ func TestOnlyOneNodeMakesRoom(t *testing.T) {
 	}
 }
 
+// littered is an engine that keeps what nothing needs until it is asked to give it back.
+type littered struct {
+	millrace.Engine
+	litter    int64
+	reclaimed int
+}
+
+func (e *littered) Bytes(ctx context.Context) (int64, error) {
+	n, err := e.Engine.Bytes(ctx)
+	return n + e.litter, err
+}
+
+func (e *littered) Reclaim(context.Context) error {
+	e.litter = 0
+	e.reclaimed++
+	return nil
+}
+
+func TestWhatNothingNeedsIsGivenBackBeforeABatchIsDropped(t *testing.T) {
+	e := &littered{Engine: enginetest.NewModel(1, time.Now)}
+	b := fill(t, e, 100, Options{})
+	drop := newAutodrop(b, Options{MaxBytes: 2 * sizeOf(t, e)})
+	e.litter = 10 * drop.maxBytes
+	if dropped, err := drop.step(t.Context(), time.Now()); dropped != 0 || err != nil || e.reclaimed != 1 {
+		t.Errorf("%d went although half of the room is free, %v; it was given back %d times", dropped, err, e.reclaimed)
+	}
+}
+
+func TestAStoreThatHoldsTooMuchOfOtherThingsIsNotCompactedAtEveryLook(t *testing.T) {
+	e := &littered{Engine: enginetest.NewModel(1, time.Now)}
+	b := fill(t, e, 0, Options{})
+	drop := newAutodrop(b, Options{MaxBytes: sizeOf(t, e)})
+	for range 3 {
+		if dropped, err := drop.step(t.Context(), time.Now()); dropped != 0 || err != nil {
+			t.Errorf("%d went, %v", dropped, err)
+		}
+	}
+	if e.reclaimed != 1 {
+		t.Errorf("room was given back %d times, want once: the store has not grown", e.reclaimed)
+	}
+	e.litter = drop.maxBytes
+	if _, err := drop.step(t.Context(), time.Now()); err != nil || e.reclaimed != 2 {
+		t.Errorf("room was given back %d times, want twice: %v", e.reclaimed, err)
+	}
+}
+
 func TestAStoreWithoutABoundDropsNothing(t *testing.T) {
 	b := fill(t, enginetest.NewModel(1, time.Now), 10, Options{})
 	if dropped, err := newAutodrop(b, Options{}).step(t.Context(), time.Now()); dropped != 0 || err != nil {

@@ -171,13 +171,25 @@ func (s Subscriptions) Attempts(ctx context.Context, name, batch, event string) 
 		return nil, err
 	}
 	defer s.b.gate.leave()
+	all, err := s.attempts(ctx, sub, func(a *attemptRecord) bool {
+		return (batch == "" || a.Batch == batch) && (event == "" || a.marks(event))
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(all, func(a, b millrace.Attempt) int { return b.At.Compare(a.At) })
+	return all[:min(len(all), millrace.MaxAttemptLog)], nil
+}
+
+// attempts are those of all lanes that are remembered and wanted.
+func (s Subscriptions) attempts(ctx context.Context, sub *subscription, wanted func(*attemptRecord) bool) ([]millrace.Attempt, error) {
 	all := []millrace.Attempt{}
 	for lane := range s.b.identity.Lanes {
 		err := s.inLane(ctx, sub, lane, func() error {
 			log, err := s.b.engine.AttemptLog(ctx, lane, sub.uid)
 			for _, text := range log {
 				var a attemptRecord
-				if json.Unmarshal(text, &a) == nil && (batch == "" || a.Batch == batch) && (event == "" || a.marks(event)) {
+				if json.Unmarshal(text, &a) == nil && wanted(&a) {
 					all = append(all, a.Attempt)
 				}
 			}
@@ -187,8 +199,7 @@ func (s Subscriptions) Attempts(ctx context.Context, name, batch, event string) 
 			return nil, err
 		}
 	}
-	slices.SortStableFunc(all, func(a, b millrace.Attempt) int { return b.At.Compare(a.At) })
-	return all[:min(len(all), millrace.MaxAttemptLog)], nil
+	return all, nil
 }
 
 // Inject puts events into one subscription, as they are; see millrace.SubscriptionService.

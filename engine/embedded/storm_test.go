@@ -32,6 +32,7 @@ type storm struct {
 }
 
 func TestAPowerLossInAStormLeavesEveryIndexAsTheDiskHasIt(t *testing.T) {
+	t.Parallel() // with what waits for the disk
 	for seed := range 6 {
 		t.Run(fmt.Sprintf("Seed%d", seed), func(t *testing.T) { stormAndCrash(t, uint64(seed)) })
 	}

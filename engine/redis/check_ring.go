@@ -205,11 +205,14 @@ func (q *queueChecker) heads() map[string][]string {
 		tenant, ok := strings.CutPrefix(key, q.name+headsKey)
 		for at, score := range heads {
 			name := strconv.FormatFloat(score, 'f', 0, 64)
-			if of, keyed := strings.CutPrefix(at, "="); ok && keyed {
-				add(whoOf(tenant, of), name)
-			} else if ok && at != name {
-				q.bad("the head %s of no key is listed as %s", name, at)
+			of, who, keyed := strings.Cut(at, " ")
+			if !ok {
+				break
 			}
+			if owner, _ := splitWho(who); of != name || keyed && owner != tenant {
+				q.bad("the head %s is listed as %s", name, at)
+			}
+			add(who, name)
 		}
 	}
 	for name, record := range q.hashes[q.name+leasedKey] {

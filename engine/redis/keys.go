@@ -102,7 +102,7 @@ const (
 	tenantKey  = ":tenant"  // hash: tenant → its own weight and limit
 	waitingKey = ":waiting" // hash, ordered: tenant → messages waiting
 	headKey    = ":head"    // hash, ordered: tenant, NUL, key → its first message that is not settled
-	headsKey   = ":heads:"  // sorted set, ordered: = and key, or a name, by the name of the head; the tenant follows
+	headsKey   = ":heads:"  // sorted set, ordered: name of a head, and whose it is if it has a key, by name; the tenant follows
 	behindKey  = ":behind:" // list, ordered: who waits behind the head; tenant, NUL, key follow
 	linesKey   = ":lines:"  // set, ordered: tenant, NUL, key of all with someone behind, and more; the tenant follows
 	lateKey    = ":late:"   // sorted set: delayed names; the tenant follows
@@ -113,7 +113,7 @@ const (
 	backKey    = ":back:"   // sorted set: seqs that came back; the tenant follows
 	leasedKey  = ":leased"  // hash: name → deadline, token, attempt, tenant
 	groupKey   = ":group"   // hash: lease group → seqs, in the order they joined
-	leftKey    = ":left"    // hash: lease group → how many are still leased under it
+	leftKey    = ":left"    // hash: lease group → how many are still leased under it, unless it began with one
 	delayedKey = ":delayed" // hash: name → tenant; NUL and key if ordered
 	triesKey   = ":tries"   // hash: name → attempts so far, after the first
 	deadKey    = ":dead"    // sorted set: seqs of dead letters

@@ -50,11 +50,17 @@ elseif #served > 0 then turnRound() end
 -- to its facet.
 local hands, bare = {}, {}
 
+local function backwards(list)
+  local turned, size = {}, #list
+  for i = 1, size do turned[i] = list[size + 1 - i] end
+  return turned
+end
+
 local function remains(f)
   local list, own, gave = f.list, f.back + f.own, f.gave
   if gave <= f.back and f.back > 0 or q.ordered then return f.names, f.more, 0 end
   if f.mix then list, gave = f.fresh, gave - f.mix[gave] end
-  local to = #list > own and math.max(own, math.min(#list, gave + atHand)) or own
+  local to = f.inside and #list > own and math.max(own, math.min(#list, gave + atHand)) or own
   local popped = math.max(gave, to) - own
   return listed(list, gave + 1, to), f.more and (#list == own or own + popped < #list), popped
 end
@@ -65,7 +71,7 @@ local function write(f)
   local leased = f.leased + (ms > 0 and f.gave - (f.dropped or 0) or 0)
   if not f.inside then
     local near = words(rest)
-    for i = #near, 1, -1 do call('LPUSH', q.key .. ':facet:' .. f.tenant, near[i]) end
+    if #near > 0 then call('LPUSH', q.key .. ':facet:' .. f.tenant, unpack(backwards(near))) end
     rest, more = '', false
   end
   if f.inside or leased > 0 then hands[#hands + 1], hands[#hands + 2] = f.tenant, hand(leased, f.inside, rest, more)

@@ -68,6 +68,7 @@ type Taken struct {
 // TakenBatch is a batch to be sent.
 type TakenBatch struct {
 	Subscription string // uid
+	Version      uint64 // of the definition that the lane has the subscription's settings from: nobody sends it by an older one
 	Name         uint64
 	Attempt      int // from 1
 	CreatedAt    time.Time

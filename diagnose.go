@@ -33,3 +33,10 @@ type Bounded interface {
 	// Bound is how many bytes the store may have, as Bytes counts them; 0 if nobody has set it.
 	Bound(ctx context.Context) (int64, error)
 }
+
+// Reclaimer is an engine whose size does not fall by itself when something is removed.
+type Reclaimer interface {
+	// Reclaim gives room back that nothing needs any more, so that Bytes counts what the store
+	// holds. It works for a time that grows with what was removed, and blocks no other call.
+	Reclaim(ctx context.Context) error
+}

@@ -25,7 +25,7 @@ type Event struct {
 	Key         string // the object it is about, the unit of order; may be empty
 	Time        time.Time
 	ContentType string // JSONContentType if empty
-	Data        []byte // JSON text if the content type is JSON, else any bytes; may be nil
+	Data        []byte // JSON text if the content type is JSON, else any bytes; may be nil. What comes from a broker must not be changed: its store may share it
 	Attributes  map[string]string
 
 	// How it is to be published; at most one of them. They are not stored.

@@ -3,6 +3,7 @@ package millrace
 import (
 	"context"
 	"time"
+	"unicode/utf8"
 )
 
 // Message is an event in a queue, leased to a consumer.
@@ -115,6 +116,18 @@ type SettleItem struct {
 // MaxErrorLen is how much of a failure's text is kept.
 const MaxErrorLen = 1 << 10
 
+// CutError is the beginning of a failure's text that is kept, in whole characters.
+func CutError(text string) string {
+	if len(text) <= MaxErrorLen {
+		return text
+	}
+	n := MaxErrorLen
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
+
 // Settled is the outcome of a settlement.
 type Settled struct {
 	Lost []int         // indexes of the items whose lease is not live; they changed nothing
@@ -212,6 +225,11 @@ type Queues interface {
 	// settings. Tenant shows one, zero but for its name if it has nothing.
 	Tenants(ctx context.Context, lane int, queue, after string, limit int) ([]TenantStats, error)
 	Tenant(ctx context.Context, lane int, queue, tenant string) (TenantStats, error)
+
+	// Wanted returns the uids of the queues that are marked wanted in the lane, in
+	// no given order: a hint will tell of these. Whoever waits for a queue that is
+	// not among them has missed its hint.
+	Wanted(ctx context.Context, lane int) ([]string, error)
 
 	// Stats counts the queue's messages in the lane. An unknown uid has none.
 	Stats(ctx context.Context, lane int, queue string) (QueueStats, error)

@@ -28,10 +28,10 @@ type SubscriptionSpec struct {
 	MaxEvents      int             `json:"max_events"` // of a batch
 	MaxBytes       int             `json:"max_bytes"`  // of a batch's events, as stored
 	Format         BodyFormat      `json:"format"`
-	Ordered        bool            `json:"ordered"` // one batch at a time, none overtakes; cannot change
-	UUID           string          `json:"uuid"`    // user name of Basic auth, if any
-	Secrets        []Secret        `json:"secrets"` // the newest first; a put's first is the one given, if any
-	Concurrency    int             `json:"concurrency"`
+	Ordered        bool            `json:"ordered"`     // one batch at a time, none overtakes; cannot change
+	UUID           string          `json:"uuid"`        // user name of Basic auth, if any
+	Secrets        []Secret        `json:"secrets"`     // the newest first; a put gives one at most
+	Concurrency    int             `json:"concurrency"` // batches on their way in each lane; never more than MaxConcurrency in all together
 	RequestTimeout time.Duration   `json:"request_timeout"`
 	RetrySchedule  []time.Duration `json:"retry_schedule"`
 	DeadRetention  time.Duration   `json:"dead_retention"`
@@ -66,6 +66,7 @@ const (
 	MaxScheduleLen    = 32
 	MaxURLLen         = 2048
 	MaxTopics         = 100
+	MaxSecrets        = 5 // that sign at a time
 )
 
 // Faults lists what is wrong with a definition, each located below the given prefix.
@@ -190,12 +191,11 @@ type Attempt struct {
 	At       time.Time
 	OK       bool
 	Status   int           // of the answer; 0 without one
-	Error    string        // "" or one of the AttemptErrors
+	Error    string        // "" or one of the words below
 	Duration time.Duration // in whole milliseconds
 	Count    int           // events
 	Answer   string        // the first bytes of it
 	Node     string
-	Events   []string // ids, for finding an event's attempts
 }
 
 // Why an attempt failed.
@@ -234,7 +234,7 @@ type SubscriptionService interface {
 	Test(ctx context.Context, name string) (Attempt, error)
 
 	// Rotate gives the subscription a new secret, made if it is empty; the old ones sign
-	// on for the overlap. It returns the new one and when the old ones end.
+	// on for the overlap. It returns the new one and when the old ones end. More than MaxSecrets are refused.
 	Rotate(ctx context.Context, name, secret string, overlap time.Duration) (made string, oldUntil time.Time, err error)
 
 	// Batches lists batches, oldest first.

@@ -133,6 +133,7 @@ func TestTheComposeFileRunsTheRolesOfTheProcfile(t *testing.T) {
 	var compose struct {
 		Services map[string]struct {
 			Environment map[string]string `yaml:"environment"`
+			Ports       []string          `yaml:"ports"`
 		} `yaml:"services"`
 	}
 	if err := yaml.Unmarshal([]byte(read(t, "../deploy/compose.yaml")), &compose); err != nil {
@@ -145,5 +146,72 @@ func TestTheComposeFileRunsTheRolesOfTheProcfile(t *testing.T) {
 		if compose.Services[name].Environment["MILLRACE_STORE"] == "" {
 			t.Errorf("the compose file's %s has no store", name)
 		}
+		for _, port := range compose.Services[name].Ports { // a fixed one is taken by the first of several
+			if !regexp.MustCompile(`^127\.0\.0\.1:\$\{[A-Z_]+:-\d+\}:\d+$`).MatchString(port) {
+				t.Errorf("the compose file's %s cannot be scaled: it has the port %s", name, port)
+			}
+		}
 	}
+	if len(compose.Services["web"].Ports) == 0 {
+		t.Error("the compose file's web has no port")
+	}
+}
+
+// Without a store that is named, three processes would fight over one directory.
+func TestTheProcessesOfTheProcfileDoNotStartWithoutAStore(t *testing.T) {
+	for name, command := range procfile(t) {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", "exec "+command)
+		cmd.Env = append(cleanEnvironment(), "PATH="+t.TempDir()+string(os.PathListSeparator)+os.Getenv("PATH"))
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "set MILLRACE_STORE") {
+			t.Errorf("%s: %v, %s", name, err, out)
+		}
+	}
+}
+
+func TestTheImageIsBuiltFromAllThatItNeedsAndFromNoData(t *testing.T) {
+	var ignored []string
+	for line := range strings.Lines(read(t, "../.dockerignore")) {
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "#") {
+			ignored = append(ignored, line)
+		}
+	}
+	for _, must := range []string{".git", "millrace-data", "bin"} {
+		if !slices.Contains(ignored, must) {
+			t.Errorf("%s may get into the image", must)
+		}
+	}
+	root := strings.TrimSpace(bash(t, "go list -m -f '{{.Dir}}'")) + "/"
+	list := bash(t, "go list -deps -f '{{$d := .Dir}}{{if .Module}}{{if .Module.Main}}{{range .GoFiles}}{{$d}}/{{.}}\n{{end}}{{range .EmbedFiles}}{{$d}}/{{.}}\n{{end}}{{end}}{{end}}' ./cmd/millrace")
+	needed := append(strings.Fields(list), root+"go.mod", root+"go.sum")
+	if len(needed) < 50 {
+		t.Fatalf("only %d files are needed", len(needed))
+	}
+	for _, file := range needed {
+		file = strings.TrimPrefix(file, root)
+		for _, pattern := range ignored {
+			if covers(t, pattern, file) {
+				t.Errorf("%s is needed, and %s ignores it", file, pattern)
+			}
+		}
+	}
+}
+
+// covers reports whether a line of .dockerignore covers a file: it names a file or a
+// folder from the root on, or after **/ anywhere.
+func covers(t *testing.T, pattern, file string) bool {
+	t.Helper()
+	anywhere, everywhere := strings.CutPrefix(pattern, "**/")
+	if everywhere {
+		pattern, file = anywhere, filepath.Base(file)
+	}
+	for part := file; part != "."; part = filepath.Dir(part) {
+		match, err := filepath.Match(pattern, part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if match {
+			return true
+		}
+	}
+	return false
 }

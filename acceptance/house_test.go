@@ -25,6 +25,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(doomedStore) != "" {
+		os.Exit(runDoomed())
+	}
 	code := m.Run()
 	for _, stop := range servers.stop {
 		stop()

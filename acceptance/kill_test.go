@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -81,6 +83,35 @@ func (p *process) terminate(t *testing.T) int {
 	}
 	_ = p.cmd.Wait()
 	return p.cmd.ProcessState.ExitCode()
+}
+
+// freeze is SIGSTOP. It returns when every thread of the process stands still: the signal alone
+// says nothing of when, and on a busy machine some thread still does what it was about to do.
+func (p *process) freeze(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Error(err)
+		return
+	}
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || !status.Stopped() {
+			t.Errorf("the server was to stand still: status %d, %v", status, err)
+		}
+		return
+	}
+}
+
+// thaw is SIGCONT.
+func (p *process) thaw(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Error(err)
+	}
 }
 
 func dial(t *testing.T, url string) *client.Client {

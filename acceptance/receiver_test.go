@@ -109,14 +109,26 @@ func (r *receiver) taken() (events []pushed) {
 // await waits for a number of requests and returns the last of them.
 func (r *receiver) await(t *testing.T, n int) push {
 	t.Helper()
-	eventually(t, "the request arrives", func() bool { return len(r.got()) >= n })
+	return r.awaitFor(t, n, 60*time.Second)
+}
+
+// awaitFor waits for a number of requests, so long and no longer, and returns the last of them.
+func (r *receiver) awaitFor(t *testing.T, n int, patience time.Duration) push {
+	t.Helper()
+	within(t, patience, "the request arrives", func() bool { return len(r.got()) >= n })
 	return r.got()[n-1]
 }
 
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+	within(t, 60*time.Second, what, f)
+}
+
+// within waits for a condition, so long and no longer.
+func within(t *testing.T, patience time.Duration, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("never: %s", what)
 		}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -47,6 +48,8 @@ func checkReceiver(t *testing.T, command []string) {
 	cmd.Env = append(cleanEnvironment(), "LISTEN="+address, "WEBHOOK_SECRET="+secret)
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	cmd.WaitDelay = time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // `go run` has a child that outlives it
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	var running sync.WaitGroup
 	running.Go(func() { _ = cmd.Run() }) // it ends when it is killed
 	t.Cleanup(func() { stop(); running.Wait() })

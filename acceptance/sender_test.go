@@ -4,10 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
-	"path/filepath"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -15,49 +11,7 @@ import (
 	"github.com/millrace-dev/millrace/broker"
 )
 
-func TestABatchWhoseSenderWasKilledBeforeItsRecordComesAgainByteForByte(t *testing.T) {
-	t.Parallel() // most of it is waiting
-	stores := map[string]string{"embedded": "embedded:" + filepath.Join(t.TempDir(), "store"), "redis": redis(t)}
-	for engine, store := range stores {
-		t.Run(engine, func(t *testing.T) {
-			t.Parallel()
-			killTheSender(t, store)
-		})
-	}
-}
-
-// killTheSender kills a server while a receiver has its batch and has not answered yet: the
-// receiver did its work, and the server never learns of it.
-func killTheSender(t *testing.T, store string) {
-	args := []string{"--namespace", fmt.Sprintf("t%d", namespaces.Add(1)), "--allow-callbacks-to", "127.0.0.0/8"}
-	p := launch(t, "127.0.0.1:0", store, args...)
-	listen := p.url[len("http://"):]
-	h := &house{Backbone: dial(t, p.url)}
-	kill := sync.OnceFunc(p.kill)
-	r := newReceiver(t, func(_ int, w http.ResponseWriter) {
-		kill()
-		w.WriteHeader(http.StatusNoContent)
-	})
-	sub := h.subscribe(t, r, func(s *millrace.SubscriptionSpec) { s.RequestTimeout = 100 * time.Millisecond })
-	publish(t, h, order("acme", "a", 1), order("acme", "a", 2))
-	first := r.await(t, 1)
-	kill()
-	launch(t, listen, store, args...)
-	if held := h.batches(t, millrace.BatchPending); len(held) != 1 || held[0].ID != first.id || held[0].Attempts != 1 {
-		t.Errorf("after the kill these are pending: %+v", held)
-	}
-	second := r.await(t, 2) // when the time of the first is over
-	t.Logf("it came again after %s", second.at.Sub(first.at).Round(time.Millisecond))
-	if second.id != first.id || second.body != first.body || second.attempt != "2" || len(second.events) != 2 || !second.signedWith(sub.MadeSecret) {
-		t.Errorf("got %+v after %+v", second, first)
-	}
-	eventually(t, "it is sent", func() bool { s := h.shop(t); return s.Sent == 2 && s.Queued == 0 && s.Failed == 1 })
-}
-
 func TestASenderThatWasFrozenPastItsTimeChangesNothingWhenItWakes(t *testing.T) {
-	if os.Getenv("MILLRACE_LONG") != "1" {
-		t.Skip("it waits for most of a minute: MILLRACE_LONG=1 runs it")
-	}
 	t.Parallel() // most of it is waiting
 	h := &house{store: redis(t), options: broker.Options{
 		Logger: slog.New(slog.DiscardHandler), Engine: millrace.EngineOptions{Lanes: 1, Namespace: fmt.Sprintf("t%d", namespaces.Add(1))},
@@ -70,7 +24,7 @@ func TestASenderThatWasFrozenPastItsTimeChangesNothingWhenItWakes(t *testing.T) 
 	r := newReceiver(t, func(n int, w http.ResponseWriter) {
 		switch n {
 		case 1:
-			_ = frozen.cmd.Process.Signal(syscall.SIGSTOP)
+			frozen.freeze(t)
 			w.WriteHeader(http.StatusNoContent) // it reads this when it wakes
 		case 2:
 			<-second
@@ -85,9 +39,7 @@ func TestASenderThatWasFrozenPastItsTimeChangesNothingWhenItWakes(t *testing.T) 
 	if again := r.await(t, 2); again.id != first.id || again.body != first.body || again.attempt != "2" {
 		t.Errorf("got %+v after %+v", again, first)
 	}
-	if err := frozen.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	frozen.thaw(t)
 	eventually(t, "the late result is logged", func() bool {
 		log, err := h.Subscriptions().Attempts(t.Context(), "shop", first.id, "")
 		return err == nil && len(log) == 1 && log[0].Attempt == 1
@@ -99,18 +51,24 @@ func TestASenderThatWasFrozenPastItsTimeChangesNothingWhenItWakes(t *testing.T) 
 	eventually(t, "it is sent once", func() bool { s := h.shop(t); return s.Sent == 1 && s.Queued == 0 && s.Failed == 2 })
 }
 
-// deaf is an engine that does not tell when definitions change.
+// deaf is an engine of one lane that does not tell when definitions change, nor that they may have.
 type deaf struct{ millrace.Engine }
 
 func (e deaf) Watch(f func(millrace.Hint)) (stop func()) {
 	return e.Engine.Watch(func(h millrace.Hint) {
-		if h.Kind != millrace.HintRegistry {
+		switch h.Kind {
+		case millrace.HintRegistry:
+		case millrace.HintAll:
+			f(millrace.Hint{Kind: millrace.HintBatch})
+		default:
 			f(h)
 		}
 	})
 }
 
-func TestABatchIsSentByANodeThatHasNotHeardOfItsSubscription(t *testing.T) {
+// apart starts two nodes: one is talked to and sends nothing, the other sends and hears of no definition.
+func apart(t *testing.T) *house {
+	t.Helper()
 	h := &house{store: redis(t), options: broker.Options{
 		Logger: slog.New(slog.DiscardHandler), Roles: []string{broker.RoleWeb, broker.RoleMonitor},
 		Engine: millrace.EngineOptions{Lanes: 1, Namespace: fmt.Sprintf("t%d", namespaces.Add(1))},
@@ -120,11 +78,43 @@ func TestABatchIsSentByANodeThatHasNotHeardOfItsSubscription(t *testing.T) {
 	sender := &house{store: h.store, options: h.options, wrap: func(e millrace.Engine) millrace.Engine { return deaf{e} }}
 	sender.options.Roles = []string{broker.RoleDeliver}
 	sender.broker(t)
-	r := newReceiver(t, nil)
+	return h
+}
+
+// soon is how long a batch is waited for that is sent at once: less than its time, after which it would come again.
+const soon = 14 * time.Second
+
+func TestABatchIsSentByANodeThatHasNotHeardOfItsSubscription(t *testing.T) {
+	h, r := apart(t), newReceiver(t, nil)
 	h.subscribe(t, r)
 	publish(t, h, order("acme", "a", 1))
-	if p := r.await(t, 1); p.attempt != "1" {
+	if p := r.awaitFor(t, 1, soon); p.attempt != "1" {
 		t.Errorf("it came as attempt %s", p.attempt)
 	}
 	eventually(t, "it is sent", func() bool { s := h.shop(t); return s.Sent == 1 && s.Failed == 0 })
+}
+
+func TestANodeThatHasNotHeardOfANewCallbackOrSecretUsesThemAllTheSame(t *testing.T) {
+	h, old, moved := apart(t), newReceiver(t, nil), newReceiver(t, nil)
+	sub := h.subscribe(t, old)
+	publish(t, h, order("acme", "a", 1))
+	old.awaitFor(t, 1, soon) // from here on the sender knows the subscription as it was
+
+	spec := sub.Spec
+	spec.Callback, spec.Secrets = moved.URL, nil
+	if _, created, err := h.Subscriptions().Put(t.Context(), "shop", spec); err != nil || created {
+		t.Fatalf("created %v, %v", created, err)
+	}
+	publish(t, h, order("acme", "a", 2))
+	if second := moved.awaitFor(t, 1, soon); !second.signedWith(sub.MadeSecret) || len(old.got()) != 1 {
+		t.Errorf("got %+v, and %d requests came to where it was", second, len(old.got()))
+	}
+	secret, _, err := h.Subscriptions().Rotate(t.Context(), "shop", "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, h, order("acme", "a", 3))
+	if third := moved.awaitFor(t, 2, soon); !third.signedWith(secret) || third.signedWith(sub.MadeSecret) {
+		t.Errorf("got %+v, want it signed with the new secret alone", third.header)
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -318,26 +317,4 @@ func TestABatchWhoseAttemptsAreSpentIsKeptAndCanBeSentAgain(t *testing.T) {
 			t.Errorf("got %+v after %+v", got[2], got[0])
 		}
 	})
-}
-
-func TestAFullStoreRefusesEventsAndStillDelivers(t *testing.T) {
-	h := &house{store: "embedded:" + t.TempDir()}
-	h.options.Engine = millrace.EngineOptions{Lanes: 1, Reserve: -1}
-	allowLoopback(h)
-	b := h.broker(t)
-	h.Backbone = b
-	r := newReceiver(t, dead)
-	h.subscribe(t, r)
-	publish(t, h, burst("acme", 10)...)
-	shut(t, b)
-	h.options.Engine.Reserve = 1 << 60 // more than any disk has
-	h.Backbone = h.broker(t)
-	if _, err := h.Publish(t.Context(), order("acme", "late", 1)); millrace.CodeOf(err) != millrace.CodeStoreFull {
-		t.Errorf("got %v, want the event refused", err)
-	}
-	r.answers(nil)
-	eventually(t, "what it holds is delivered", func() bool { s := h.shop(t); return s.Sent == 10 && s.Queued == 0 })
-	if slices.ContainsFunc(r.taken(), func(e pushed) bool { return e.Key == "late" }) {
-		t.Error("a refused event was delivered")
-	}
 }

@@ -102,11 +102,15 @@ func (d *decoder) checkContext(c *cloudEvent) {
 			d.faultOnce(c, "source", "must not be empty")
 		}
 	}
-	if v, found := c.attributes["dataschema"]; found {
-		if u, err := url.Parse(v); err != nil || !u.IsAbs() {
-			d.faultOnce(c, "dataschema", "must be a URI")
-		}
+	if v, found := c.attributes["dataschema"]; found && !isURI(v) {
+		d.faultOnce(c, "dataschema", "must be a URI")
 	}
+}
+
+// isURI reports whether a text can be a dataschema.
+func isURI(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.IsAbs()
 }
 
 // checkCloudEvent finds what is wrong with an event's words, and says where in

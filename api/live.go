@@ -59,22 +59,8 @@ func DecodeFrame(name string, data []byte) (item millrace.LiveItem, ok bool, err
 		item.Event, err = DecodeEvent(data)
 		return item, true, err
 	case frameMissed:
-		item.Missed, err = decodeMissed(data)
+		item.Missed, err = decodeNumber(data, "missed")
 		return item, true, err
 	}
 	return item, false, nil
-}
-
-func decodeMissed(text []byte) (n int, err error) {
-	d := newAnswerDecoder(text)
-	if d.object() {
-		for d.next() {
-			if string(d.name) == "missed" {
-				n = int(d.unsigned())
-			} else {
-				d.skip()
-			}
-		}
-	}
-	return n, d.finish()
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -9,22 +10,17 @@ import (
 	"github.com/millrace-dev/millrace"
 )
 
-// The content types of a batch that is pushed.
-const (
-	EventsType           = "application/json"
-	CloudEventsBatchType = "application/cloudevents-batch+json"
-)
-
-// AppendPush writes the body of a batch in a format.
+// AppendPush writes the body of a batch in a format, and says its content type.
 func AppendPush(b []byte, format millrace.BodyFormat, events []millrace.Event) (body []byte, contentType string) {
 	if format == millrace.FormatCloudEvents {
-		return appendList(b, events, AppendCloudEvent), CloudEventsBatchType
+		return appendList(b, events, AppendCloudEvent), CloudEventBatchType
 	}
-	return appendList(b, events, AppendEvent), EventsType
+	return appendList(b, events, AppendEvent), millrace.JSONContentType
 }
 
 // AppendCloudEvent writes an event as a CloudEvent in JSON. What Millrace knows
 // beyond CloudEvents are extensions, as texts: an Integer of CloudEvents has 32 bits.
+// A partitionkey that the publisher gave beside the subject stays.
 func AppendCloudEvent(b []byte, e *millrace.Event) []byte {
 	b = appendTextField(append(b, '{'), "specversion", "1.0")
 	b = appendTextField(b, "id", e.ID)
@@ -32,7 +28,7 @@ func AppendCloudEvent(b []byte, e *millrace.Event) []byte {
 	b = appendTextField(b, "type", e.Type)
 	if e.Key != "" {
 		b = appendTextField(b, "subject", e.Key)
-		b = appendTextField(b, "partitionkey", e.Key)
+		b = appendTextField(b, "partitionkey", cmp.Or(e.Attributes["partitionkey"], e.Key))
 		b = appendTextField(b, "previd", strconv.FormatUint(e.Prev, 10))
 	}
 	b = appendTime(appendName(b, "time"), e.Time)
@@ -41,6 +37,9 @@ func AppendCloudEvent(b []byte, e *millrace.Event) []byte {
 	b = appendTextField(b, "tenant", e.Tenant)
 	b = appendTextField(b, "seq", strconv.FormatUint(e.Seq, 10))
 	b = appendCloudExtensions(b, e.Attributes)
+	if schema := e.Attributes["dataschema"]; isURI(schema) {
+		b = appendTextField(b, "dataschema", schema)
+	}
 	b = appendTextField(b, "datacontenttype", contentType(e))
 	if e.IsJSON() && len(e.Data) == 0 {
 		return append(b, '}')

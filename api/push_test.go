@@ -56,3 +56,39 @@ func TestTheCloudEventsLibraryReadsAPushedBatch(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestWhatAPublisherOfCloudEventsSaidIsPushedAsItWasSaid(t *testing.T) {
+	in := `{"specversion":"1.0","id":"a-1","source":"/shop","type":"created","subject":"order:7","partitionkey":"p-1","dataschema":"https://shop.example/v1","note":"x","data":{"n":1}}`
+	told := func(text []byte) millrace.Event {
+		t.Helper()
+		return must[[]millrace.Event](t)(DecodeCloudEvents(StructuredForm, nil, text, PublishPath{Topic: "orders"}))[0]
+	}
+	first := told([]byte(in))
+	first.Time, first.RecordedAt, first.Tenant, first.Seq = exampleEvent.Time, exampleEvent.RecordedAt, "acme", 41
+	pushed := AppendCloudEvent(nil, &first)
+	var seen event.Event
+	if err := json.Unmarshal(pushed, &seen); err != nil || seen.Validate() != nil {
+		t.Fatalf("%v, %v\n%s", err, seen.Validate(), pushed)
+	}
+	if seen.Subject() != "order:7" || seen.DataSchema() != "https://shop.example/v1" || seen.Extensions()["partitionkey"] != "p-1" {
+		t.Errorf("pushed %s", pushed)
+	}
+	again := told(pushed)
+	for name, want := range first.Attributes {
+		if got := again.Attributes[name]; got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if again.Key != first.Key || len(first.Attributes) != 4 {
+		t.Errorf("key %q, %v", again.Key, first.Attributes)
+	}
+}
+
+func TestAnAttributeThatIsNoSchemaMakesNoBrokenCloudEvent(t *testing.T) {
+	e := exampleEvent
+	e.Attributes = map[string]string{"dataschema": "v1"}
+	var seen event.Event
+	if err := json.Unmarshal(AppendCloudEvent(nil, &e), &seen); err != nil || seen.Validate() != nil || seen.DataSchema() != "" {
+		t.Errorf("%v, %v, %q", err, seen.Validate(), seen.DataSchema())
+	}
+}

@@ -20,7 +20,7 @@ func eventSchemas() map[string]Schema {
 		"Route": answerOf(has("address", about(Schema{"type": "string"}, "tenant:topic:type, the text that patterns match.")),
 			has("sinks", listOf(SchemaRef("Sink")))),
 		"Sink": answerOf(has("kind", choice(millrace.KindQueue, millrace.KindSubscription)), has("name", nameSchema()), has("match", Schema{"type": "string"}),
-			has("state", choice(millrace.StateActive, millrace.StatePaused, millrace.StateDisabled))),
+			has("state", choice(millrace.StateActive, millrace.StatePaused, millrace.StateFailing, millrace.StateDisabled))),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/millrace-dev/millrace"
 	"github.com/millrace-dev/millrace/internal/schematest"
 )
 
@@ -83,6 +84,16 @@ func TestEveryGoldenFileFitsItsSchemaAndNoOther(t *testing.T) {
 		more := bytes.Replace(text, []byte("{"), []byte(`{"not_a_member":{"a":1},`), 1)
 		if unfit(schema, more) == nil {
 			t.Errorf("%s fits with a member that is not known", name)
+		}
+	}
+}
+
+func TestTheSchemaOfARouteKnowsEveryStateOfASink(t *testing.T) {
+	schema := compiled(t)["Route"]
+	for _, state := range []string{millrace.StateActive, millrace.StatePaused, millrace.StateFailing, millrace.StateDisabled} {
+		route := millrace.Route{Address: "acme:orders:created", Sinks: []millrace.Sink{{Kind: millrace.KindSubscription, Name: "shop", Match: ":orders:", State: state}}}
+		if err := unfit(schema, AppendRoute(nil, &route)); err != nil {
+			t.Errorf("%s: %v", state, err)
 		}
 	}
 }

@@ -53,6 +53,7 @@ func promises() []promise {
 		add("addresses", "publishing to a million addresses, against one", addresses{s}.run)
 		add("waiting", "5,000 leases that wait on 50 queues", waiting{s}.run)
 		add("push", "batches pushed to a receiver that answers at once", push{s}.run)
+		add("dead", "how late events reach 100 receivers beside a dead one, against without it", deadReceiver{s}.run)
 	}
 	return list
 }

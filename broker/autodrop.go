@@ -14,11 +14,13 @@ const (
 	dropAtOnce  = 100              // batches of one lane in a row
 	defaultHigh = 85               // percent of the bound above which batches go
 	defaultLow  = 75               // percent of the bound down to which they go
+	dropForget  = 5 * time.Minute  // after the last drop, what the size has not shown it will not show
 )
 
 // autodrop makes room in a store that nears its bound: the oldest batches of all
 // subscriptions go, except those that are being sent, lane by lane in turns. What it
-// drops is counted by the engine and logged here. Without a bound it drops nothing.
+// drops is counted by the engine and logged here. Without a bound it drops nothing. Of
+// several nodes one does it, the owner of the first lane.
 type autodrop struct {
 	engine    millrace.Engine
 	lanes     int
@@ -27,8 +29,13 @@ type autodrop struct {
 	log       *slog.Logger
 	name      func(uid string) string // of a subscription
 	held      func(context.Context) (int64, error)
+	acts      func() bool // whether it is for this node to drop
 
-	seen int64 // the size after the last drop; 0 if nothing was dropped since it was below high water
+	size    int64     // when it was last looked at
+	unseen  int64     // about how many bytes were dropped that the size has not shown yet
+	dropped time.Time // when something was last dropped
+	after   int64     // the size then
+	least   int64     // the size when room was last given back
 }
 
 func newAutodrop(b *Broker, o Options) *autodrop {
@@ -44,6 +51,7 @@ func newAutodrop(b *Broker, o Options) *autodrop {
 		c, err := b.countSubscriptions(ctx, b.registry.now())
 		return c.Queued + c.Dead, err
 	}
+	a.acts = func() bool { return b.reaper.owns(0) }
 	return a
 }
 
@@ -72,7 +80,7 @@ func (a *autodrop) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if _, err := a.step(ctx); err != nil && ctx.Err() == nil {
+		if _, err := a.step(ctx, time.Now()); err != nil && ctx.Err() == nil {
 			a.log.Warn("make room in the store", "error", err)
 		}
 	}
@@ -91,46 +99,93 @@ func (a *autodrop) bound(ctx context.Context) (int64, error) {
 
 // step makes room if the store is above high water, and returns how many events went.
 //
-// A size may lag behind a drop: a disk shrinks when it is compacted. So one round
-// drops no more than the share that is too much, and another follows only when the size has
-// moved since: at once if it fell, otherwise at the next look. Whoever waited
-// for a size that stands still would drop everything.
-func (a *autodrop) step(ctx context.Context) (dropped int64, err error) {
+// A size may lag behind what is removed. An engine that can give room back does so before anything
+// is dropped and after each round. Of another, what was dropped and
+// cannot be seen yet is taken off the excess; otherwise each look would drop the
+// same share again. A size that follows at once needs no such patience: rounds go on while it falls.
+func (a *autodrop) step(ctx context.Context, now time.Time) (dropped int64, err error) {
 	bound, err := a.bound(ctx)
-	if err != nil || bound == 0 {
+	if err != nil || bound == 0 || !a.acts() {
 		return 0, err
 	}
-	size, err := a.engine.Bytes(ctx)
-	if err != nil || 100*size <= a.high*bound {
-		a.seen = 0
+	if err := a.measure(ctx, now, bound); err != nil || !a.isHigh(bound) {
 		return 0, err
 	}
-	for low := a.low * bound / 100; size > low && size != a.seen; {
-		n, err := a.round(ctx, size-low, size)
+	for low := a.low * bound / 100; a.size-a.unseen > low; {
+		n, err := a.round(ctx, low, now)
 		dropped += n
 		if err != nil || n == 0 {
 			return dropped, err
-		}
-		before := size
-		if size, err = a.engine.Bytes(ctx); err != nil {
-			return dropped, err
-		}
-		a.seen = size
-		if size < before {
-			a.seen = 0 // the size follows: go on
 		}
 	}
 	return dropped, nil
 }
 
-// round drops a share of the events that subscriptions hold, by turns over the lanes, until
-// it is reached or nothing is left, and returns how many went.
-func (a *autodrop) round(ctx context.Context, part, whole int64) (dropped int64, err error) {
+func (a *autodrop) isHigh(bound int64) bool { return 100*a.size > a.high*bound }
+
+// measure reads the store's size. One that is too large is read again when what nothing needs is
+// given back; but not before it has grown since, for that is work.
+func (a *autodrop) measure(ctx context.Context, now time.Time, bound int64) error {
+	if err := a.look(ctx, now); err != nil || !a.isHigh(bound) || a.size <= a.least+bound/100 {
+		return err
+	}
+	return a.reclaim(ctx, now)
+}
+
+// reclaim gives room back, if the engine has to be asked, and reads the size.
+func (a *autodrop) reclaim(ctx context.Context, now time.Time) error {
+	e, ok := a.engine.(millrace.Reclaimer)
+	if !ok {
+		return a.look(ctx, now)
+	}
+	if err := e.Reclaim(ctx); err != nil {
+		return err
+	}
+	err := a.look(ctx, now)
+	a.least = a.size
+	return err
+}
+
+// look reads the store's size. As far as it has fallen it shows what was dropped. What it has
+// not shown for long it will not show, unless it stands still: that would drop everything in the end.
+func (a *autodrop) look(ctx context.Context, now time.Time) error {
+	size, err := a.engine.Bytes(ctx)
+	if err != nil {
+		return err
+	}
+	a.unseen = max(0, a.unseen-max(0, a.size-size))
+	if a.size = size; size != a.after && now.Sub(a.dropped) >= dropForget {
+		a.unseen = 0
+	}
+	return nil
+}
+
+// round drops the share of the events that is too much, looks what came of it, and returns how many went.
+func (a *autodrop) round(ctx context.Context, low int64, now time.Time) (int64, error) {
 	held, err := a.held(ctx)
 	if err != nil {
 		return 0, err
 	}
-	goal := max(1, int64(float64(held)*float64(part)/float64(whole)))
+	before := a.size
+	n, err := a.drop(ctx, max(1, int64(float64(held)*float64(before-a.unseen-low)/float64(before))))
+	if n == 0 {
+		return 0, err
+	}
+	bytes := int64(float64(before) * float64(n) / float64(max(n, held)))
+	a.unseen, a.dropped, a.after = a.unseen+bytes, now, before
+	if err != nil {
+		return n, err
+	}
+	err = a.reclaim(ctx, now)
+	a.after = a.size
+	if fell := before - a.size; fell > 0 && fell >= bytes/4 {
+		a.unseen = 0 // the size follows at once; what it has not shown was a wrong guess
+	}
+	return n, err
+}
+
+// drop drops so many events, by turns over the lanes, or all there are, and returns how many went.
+func (a *autodrop) drop(ctx context.Context, goal int64) (dropped int64, err error) {
 	for left := true; left && dropped < goal; {
 		left = false
 		for lane := 0; lane < a.lanes && dropped < goal; lane++ {

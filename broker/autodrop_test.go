@@ -69,7 +69,7 @@ func TestAStoreAboveHighWaterDropsTheOldestBatchesDownToLowWater(t *testing.T) {
 			b := fill(t, e, 200, Options{})
 			full := sizeOf(t, e)
 			drop := newAutodrop(b, Options{MaxBytes: full * 100 / 90}) // it is at 90 percent
-			dropped, err := drop.step(t.Context())
+			dropped, err := drop.step(t.Context(), time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,7 +84,7 @@ func TestAStoreAboveHighWaterDropsTheOldestBatchesDownToLowWater(t *testing.T) {
 			if lanes == 1 {
 				oldestWent(t, b, dropped)
 			}
-			if again, err := drop.step(t.Context()); again != 0 || err != nil {
+			if again, err := drop.step(t.Context(), time.Now()); again != 0 || err != nil {
 				t.Errorf("%d went below high water, %v", again, err)
 			}
 		})
@@ -108,38 +108,125 @@ func TestAutodropEndsWhenNothingIsLeft(t *testing.T) {
 	e := enginetest.NewModel(2, time.Now)
 	b := fill(t, e, 20, Options{})
 	drop := newAutodrop(b, Options{MaxBytes: 1}) // never reached
-	if dropped, err := drop.step(t.Context()); dropped != 20 || err != nil {
+	if dropped, err := drop.step(t.Context(), time.Now()); dropped != 20 || err != nil {
 		t.Errorf("%d went, %v", dropped, err)
 	}
-	if dropped, err := drop.step(t.Context()); dropped != 0 || err != nil {
+	if dropped, err := drop.step(t.Context(), time.Now()); dropped != 0 || err != nil {
 		t.Errorf("%d went, %v", dropped, err)
 	}
+}
+
+// steps looks at a store of a size some times, and returns how many events went in all.
+func (e *laggard) steps(t *testing.T, b *Broker, drop *autodrop, now time.Time, sizes ...int64) int64 {
+	t.Helper()
+	for _, e.size = range sizes {
+		if _, err := drop.step(t.Context(), now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return held(t, b).Dropped
 }
 
 func TestAutodropDoesNotDropEverythingForASizeThatLagsBehind(t *testing.T) {
 	e := &laggard{Engine: enginetest.NewModel(1, time.Now), size: 1000}
 	b := fill(t, e, 100, Options{})
-	drop := newAutodrop(b, Options{MaxBytes: 1000})
-	for range 3 { // 1,000 of 1,000: a quarter is too much
-		if _, err := drop.step(t.Context()); err != nil {
-			t.Fatal(err)
+	drop, now := newAutodrop(b, Options{MaxBytes: 1000}), time.Now()
+	if n := e.steps(t, b, drop, now, 1000, 1000, 1000); n != 25 {
+		t.Errorf("%d of 100 went, want 25: a quarter is too much", n)
+	}
+	if n := e.steps(t, b, drop, now, 1001, 999, 1002, 1000, 998); n > 26 {
+		t.Errorf("%d of 100 went, want 25 still: the size has moved, but not for them", n)
+	}
+	if n := e.steps(t, b, drop, now, 900, 860, 740); n > 26 {
+		t.Errorf("%d of 100 went while the size followed", n)
+	}
+	if n := e.steps(t, b, drop, now, 1000); n < 40 || n > 46 {
+		t.Errorf("%d of 100 went, want a quarter of the rest: so much is new", n)
+	}
+}
+
+func TestAutodropMakesRoomForWhatComesWhileTheSizeLagsBehind(t *testing.T) {
+	e := &laggard{Engine: enginetest.NewModel(1, time.Now), size: 1000}
+	b := fill(t, e, 100, Options{})
+	drop, now := newAutodrop(b, Options{MaxBytes: 1000}), time.Now()
+	if n := e.steps(t, b, drop, now, 1000, 1100); n < 30 || n > 33 {
+		t.Errorf("%d of 100 went, want 25 and a share of what is left for the 100 bytes that came", n)
+	}
+	soon, late := now.Add(dropForget/2), now.Add(2*dropForget)
+	before := e.steps(t, b, drop, soon, 1099)
+	if n := e.steps(t, b, drop, late, 1101); n <= before+10 || n == 100 {
+		t.Errorf("%d of 100 went after %d: what was not seen by then does not count any more", n, before)
+	}
+}
+
+func TestOnlyOneNodeMakesRoom(t *testing.T) {
+	e := enginetest.NewModel(1, time.Now)
+	b := fill(t, e, 20, Options{})
+	r := newReaper(e, 1, "this", b.log) // one that no beat tells who is there
+	drop := newAutodrop(&Broker{engine: e, identity: b.identity, log: b.log, registry: b.registry, reaper: r}, Options{MaxBytes: 1})
+	other := "another"
+	for owner([]string{"this", other}, 0) != other {
+		other += "!"
+	}
+	r.setMembers([]millrace.Node{{ID: "this", Roles: allRoles()}, {ID: other, Roles: allRoles()}})
+	if dropped, err := drop.step(t.Context(), time.Now()); dropped != 0 || err != nil {
+		t.Errorf("%d went, %v: it is for the other", dropped, err)
+	}
+	r.setMembers([]millrace.Node{{ID: "this", Roles: allRoles()}})
+	if dropped, err := drop.step(t.Context(), time.Now()); dropped != 20 || err != nil {
+		t.Errorf("%d went, %v: the other is gone", dropped, err)
+	}
+}
+
+// littered is an engine that keeps what nothing needs until it is asked to give it back.
+type littered struct {
+	millrace.Engine
+	litter    int64
+	reclaimed int
+}
+
+func (e *littered) Bytes(ctx context.Context) (int64, error) {
+	n, err := e.Engine.Bytes(ctx)
+	return n + e.litter, err
+}
+
+func (e *littered) Reclaim(context.Context) error {
+	e.litter = 0
+	e.reclaimed++
+	return nil
+}
+
+func TestWhatNothingNeedsIsGivenBackBeforeABatchIsDropped(t *testing.T) {
+	e := &littered{Engine: enginetest.NewModel(1, time.Now)}
+	b := fill(t, e, 100, Options{})
+	drop := newAutodrop(b, Options{MaxBytes: 2 * sizeOf(t, e)})
+	e.litter = 10 * drop.maxBytes
+	if dropped, err := drop.step(t.Context(), time.Now()); dropped != 0 || err != nil || e.reclaimed != 1 {
+		t.Errorf("%d went although half of the room is free, %v; it was given back %d times", dropped, err, e.reclaimed)
+	}
+}
+
+func TestAStoreThatHoldsTooMuchOfOtherThingsIsNotCompactedAtEveryLook(t *testing.T) {
+	e := &littered{Engine: enginetest.NewModel(1, time.Now)}
+	b := fill(t, e, 0, Options{})
+	drop := newAutodrop(b, Options{MaxBytes: sizeOf(t, e)})
+	for range 3 {
+		if dropped, err := drop.step(t.Context(), time.Now()); dropped != 0 || err != nil {
+			t.Errorf("%d went, %v", dropped, err)
 		}
 	}
-	if s := held(t, b); s.Dropped != 25 {
-		t.Errorf("%d of 100 went, want 25: the size has not moved since", s.Dropped)
+	if e.reclaimed != 1 {
+		t.Errorf("room was given back %d times, want once: the store has not grown", e.reclaimed)
 	}
-	e.size = 1100 // more came in
-	if _, err := drop.step(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if s := held(t, b); s.Dropped <= 25 || s.Dropped == 100 {
-		t.Errorf("%d of 100 went, want another share", s.Dropped)
+	e.litter = drop.maxBytes
+	if _, err := drop.step(t.Context(), time.Now()); err != nil || e.reclaimed != 2 {
+		t.Errorf("room was given back %d times, want twice: %v", e.reclaimed, err)
 	}
 }
 
 func TestAStoreWithoutABoundDropsNothing(t *testing.T) {
 	b := fill(t, enginetest.NewModel(1, time.Now), 10, Options{})
-	if dropped, err := newAutodrop(b, Options{}).step(t.Context()); dropped != 0 || err != nil {
+	if dropped, err := newAutodrop(b, Options{}).step(t.Context(), time.Now()); dropped != 0 || err != nil {
 		t.Errorf("%d went, %v", dropped, err)
 	}
 }

@@ -5,13 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strconv"
 
 	"github.com/millrace-dev/millrace"
 )
 
 // laneOf is the lane that a batch lies in, by its name.
-func (s Subscriptions) laneOf(name uint64) int { return int(name % uint64(s.b.identity.Lanes)) }
+func (s Subscriptions) laneOf(name uint64) int { return millrace.LaneOfSeq(name, s.b.identity.Lanes) }
 
 // inLane does something with a subscription in a lane.
 func (s Subscriptions) inLane(ctx context.Context, sub *subscription, lane int, do func() error) error {
@@ -55,9 +54,9 @@ func (s Subscriptions) Batches(ctx context.Context, name string, q millrace.Batc
 }
 
 func batchPage(p millrace.Page) (limit int, after uint64, err error) {
-	limit = cmp.Or(p.Limit, millrace.DefaultPage)
-	if limit < 1 || limit > millrace.MaxPage {
-		return 0, 0, millrace.Invalid([]millrace.Fault{{Location: "limit", Message: "must be between 1 and " + strconv.Itoa(millrace.MaxPage)}})
+	limit, faults := pageFaults(p.Limit, "")
+	if err := millrace.Invalid(faults); err != nil {
+		return 0, 0, err
 	}
 	if p.Cursor == "" {
 		return limit, 0, nil
@@ -172,14 +171,26 @@ func (s Subscriptions) Attempts(ctx context.Context, name, batch, event string) 
 		return nil, err
 	}
 	defer s.b.gate.leave()
+	all, err := s.attempts(ctx, sub, func(a *attemptRecord) bool {
+		return (batch == "" || a.Batch == batch) && (event == "" || a.marks(event))
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(all, func(a, b millrace.Attempt) int { return b.At.Compare(a.At) })
+	return all[:min(len(all), millrace.MaxAttemptLog)], nil
+}
+
+// attempts are those of all lanes that are remembered and wanted.
+func (s Subscriptions) attempts(ctx context.Context, sub *subscription, wanted func(*attemptRecord) bool) ([]millrace.Attempt, error) {
 	all := []millrace.Attempt{}
 	for lane := range s.b.identity.Lanes {
 		err := s.inLane(ctx, sub, lane, func() error {
 			log, err := s.b.engine.AttemptLog(ctx, lane, sub.uid)
 			for _, text := range log {
-				var a millrace.Attempt
-				if json.Unmarshal(text, &a) == nil && (batch == "" || a.Batch == batch) && (event == "" || slices.Contains(a.Events, event)) {
-					all = append(all, a)
+				var a attemptRecord
+				if json.Unmarshal(text, &a) == nil && wanted(&a) {
+					all = append(all, a.Attempt)
 				}
 			}
 			return err
@@ -188,8 +199,7 @@ func (s Subscriptions) Attempts(ctx context.Context, name, batch, event string) 
 			return nil, err
 		}
 	}
-	slices.SortStableFunc(all, func(a, b millrace.Attempt) int { return b.At.Compare(a.At) })
-	return all[:min(len(all), millrace.MaxAttemptLog)], nil
+	return all, nil
 }
 
 // Inject puts events into one subscription, as they are; see millrace.SubscriptionService.
@@ -202,19 +212,7 @@ func (s Subscriptions) Inject(ctx context.Context, name string, events ...millra
 	if err := millrace.Invalid(injectFaults(events)); err != nil {
 		return 0, err
 	}
-	in := s.b.injection(events)
-	for lane, list := range in.lanes {
-		if len(list) == 0 {
-			continue
-		}
-		err := s.inLane(ctx, sub, lane, func() error {
-			return s.b.engine.Inject(ctx, lane, millrace.Inject{Subscription: sub.uid, Events: list})
-		})
-		if err != nil {
-			return in.failed(err)
-		}
-		s.b.reaper.note(lane, 0) // a batch may be due sooner than was known
-		in.done(lane)
-	}
-	return len(events), nil
+	return s.b.inject(ctx, &sub.definition, events, func(list []millrace.InjectEvent) millrace.Inject {
+		return millrace.Inject{Subscription: sub.uid, Events: list}
+	})
 }

@@ -7,13 +7,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/big"
 	"net/netip"
 	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,7 +63,7 @@ type Broker struct {
 	log      *slog.Logger
 	node     millrace.Node
 
-	gate     gate
+	gate     *gate
 	registry *registry
 	waiting  *waitingRoom
 	reaper   *reaper
@@ -105,7 +104,7 @@ func New(ctx context.Context, e millrace.Engine, o Options) (*Broker, error) {
 	if err := waterFault(o); err != nil {
 		return nil, err
 	}
-	b := &Broker{engine: e, identity: e.Identity(), log: o.Logger, observer: observerOf(o.Observer), tracer: tracing.New(o.TracerProvider)}
+	b := &Broker{engine: e, identity: e.Identity(), log: o.Logger, gate: newGate(), observer: observerOf(o.Observer), tracer: tracing.New(o.TracerProvider)}
 	id, err := b.ids.next()
 	if err != nil {
 		return nil, err
@@ -152,12 +151,15 @@ func (b *Broker) start(ctx context.Context) error {
 		return fmt.Errorf("join the store: %w", err)
 	}
 	b.reaper.setMembers(members)
+	if b.has(RoleMonitor) {
+		b.registry.removed = b.sweeper.removed // of what was removed before, the lanes have just been told
+	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	b.stopAgents = cancel
 	b.unwatch = b.engine.Watch(b.heed)
 	b.agents.Go(func() { b.registry.run(run) })
 	b.agents.Go(func() { b.herald.run(run, b.reaper.setMembers) })
-	b.agents.Go(func() { b.waiting.run(run) })
+	b.agents.Go(func() { b.waiting.run(run, b.engine.Wanted) })
 	b.agents.Go(func() { b.gallery.run(run) })
 	if b.has(RoleMonitor) {
 		b.agents.Go(func() { b.reaper.run(run) })
@@ -195,6 +197,7 @@ func (b *Broker) heed(h millrace.Hint) {
 		b.reaper.noteAll()
 		b.deliverer.wakeAll()
 		b.registry.nudge()
+		b.sweeper.nudge()
 	}
 }
 
@@ -264,11 +267,8 @@ func newToken() (t millrace.Token) {
 }
 
 // newUID names the data of a new sink.
-func newUID() (string, error) {
-	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64))
-	if err != nil {
-		return "", fmt.Errorf("make uid: %w", err)
-	}
-	s := strconv.FormatUint(n.Uint64(), 16)
-	return "0000000000000000"[len(s):] + s, nil
+func newUID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return hex.EncodeToString(b[:])
 }

@@ -70,7 +70,7 @@ func start(t *testing.T, e millrace.Engine, observers ...Observer) *Broker {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := b.Close(ctx); err != nil {
 			t.Error(err)
@@ -189,12 +189,8 @@ func TestALaneAheadOfTheRegistryDoesNotStopPublishing(t *testing.T) {
 func TestAQueueThatALaneHasNotHeardOfIsToldToIt(t *testing.T) {
 	e := openMemory(t, 1)
 	b := start(t, e)
-	uid, err := newUID()
-	if err != nil {
-		t.Fatal(err)
-	}
 	// A node dies between writing the definition and telling the lanes.
-	d := millrace.Definition{Kind: millrace.KindQueue, Name: "half", UID: uid, Spec: []byte(`{"match":"."}`)}
+	d := millrace.Definition{Kind: millrace.KindQueue, Name: "half", UID: newUID(), Spec: []byte(`{"match":"."}`)}
 	if _, err := e.Define(t.Context(), d, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -221,16 +217,12 @@ func TestADrainingBrokerRefusesWhatComesAndLetsWaitersGo(t *testing.T) {
 		answered <- err
 	}()
 	<-entered
-	for { // until it waits
+	eventually(t, "it waits", func() bool {
 		b.waiting.mu.Lock()
+		defer b.waiting.mu.Unlock()
 		q := b.waiting.queues[b.registry.now().queues["all"].uid]
-		waits := q != nil && len(q.waiters) == 1
-		b.waiting.mu.Unlock()
-		if waits {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return q != nil && len(q.waiters) == 1
+	})
 	b.Drain()
 	if err := <-answered; err != nil {
 		t.Errorf("the waiting lease: %v", err)

@@ -191,9 +191,7 @@ func (p *plan) write(old millrace.Definition, record any) (err error) {
 		p.applied.Changed = append(p.applied.Changed, name)
 	} else {
 		p.applied.Created = append(p.applied.Created, name)
-		if d.UID, err = newUID(); err != nil {
-			return err
-		}
+		d.UID = newUID()
 	}
 	if d.Spec, err = json.Marshal(record); err != nil {
 		return fmt.Errorf("write the definition of %s: %w", name, err)

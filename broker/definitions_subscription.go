@@ -73,7 +73,5 @@ func (p *plan) subscription(old *subscription, name string, spec millrace.Subscr
 		p.applied.Same++
 		return nil
 	}
-	record := old.record()
-	record.SubscriptionSpec, record.Version = spec, old.version+1
-	return p.write(old.definition, record)
+	return p.write(old.definition, old.redefined(spec, now))
 }

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	deliverSlots = 64               // batches that a node sends at a time
+	deliverSlots = 128              // batches that a node sends at a time: twice what one subscription may have on its way
 	takeAtOnce   = 16               // batches of one take
 	takeBytes    = 8 << 20          // of their events
 	pendingExtra = 15 * time.Second // by which a batch is pending longer than its request may take
+	recordExtra  = 5 * time.Second  // of it, kept for the record of a request that took as long as it may
 	takeRetry    = time.Second      // after a take that failed
-	maxLogEvents = 20               // ids of events that an attempt's log names
 )
 
 // deliverer sends batches to subscriptions: it takes what is ready, a few at a time and by
@@ -123,9 +123,9 @@ func (d *deliverer) takeSome(ctx, sending context.Context, lane int) (more bool,
 	if free == 0 {
 		return false, ctx.Err()
 	}
-	token := newToken()
+	token, span := newToken(), d.pending()
 	taken, err := d.b.engine.Take(ctx, lane, millrace.Take{
-		Max: free, MaxBytes: takeBytes, For: d.pending(), Token: token, Node: d.b.node.ID,
+		Max: free, MaxBytes: takeBytes, For: span, Token: token, Node: d.b.node.ID,
 	})
 	for range free - len(taken.Batches) {
 		<-d.slots
@@ -135,10 +135,10 @@ func (d *deliverer) takeSome(ctx, sending context.Context, lane int) (more bool,
 	}
 	d.b.reaper.note(lane, taken.Due)
 	for i := range taken.Batches {
-		batch := &taken.Batches[i]
+		batch := &parcel{TakenBatch: &taken.Batches[i], lane: lane, token: token, within: span - recordExtra}
 		d.work.Go(func() {
 			defer func() { <-d.slots }()
-			d.deliver(sending, lane, batch, token)
+			d.deliver(sending, batch)
 		})
 	}
 	return taken.More, nil
@@ -161,40 +161,54 @@ func (d *deliverer) reserve(ctx context.Context) (n int) {
 	return n
 }
 
-// pending is how long a batch may be on its way: longer than any request takes.
-func (d *deliverer) pending() time.Duration {
-	longest := time.Duration(0)
-	for _, s := range d.b.registry.now().subs {
-		longest = max(longest, s.spec.RequestTimeout)
-	}
-	return longest + pendingExtra
+// parcel is a batch that a node has taken to send it.
+type parcel struct {
+	*millrace.TakenBatch
+	lane   int
+	token  millrace.Token
+	within time.Duration // its request ends, whatever its subscription allows: this node may have heard of that too late
 }
 
-// subscription finds a subscription by its uid, nil if it was removed. Another node may have
-// defined it a moment ago: one that this node has not heard of is looked for in the store.
-func (d *deliverer) subscription(ctx context.Context, uid string) *subscription {
-	if sub := d.b.registry.now().subOf[uid]; sub != nil {
-		return sub
+// pending is how long a batch may be on its way: longer than any request takes.
+func (d *deliverer) pending() time.Duration { return d.b.registry.now().longest + pendingExtra }
+
+// subscription finds a batch's subscription as the batch's lane knows it, or later. Another node may
+// have defined it a moment ago: what this node has not heard of is looked for in the store, or the
+// batch would be sent to where it is wanted no more. If the subscription was
+// removed it is nil, and the lane, which has not heard of that, is told.
+func (d *deliverer) subscription(ctx context.Context, batch *parcel) (*subscription, error) {
+	h := d.b.registry.now()
+	if sub := h.subOf[batch.Subscription]; sub != nil && h.version >= batch.Version {
+		return sub, nil
 	}
 	h, err := d.b.registry.reload(ctx)
 	if err != nil {
-		d.log.Warn("look for a subscription; its batch counts as failed when its time is over", "uid", uid, "error", err)
-		return nil
+		return nil, fmt.Errorf("look for a subscription: %w", err)
 	}
-	return h.subOf[uid]
+	if sub := h.subOf[batch.Subscription]; sub != nil {
+		return sub, nil
+	}
+	if err := d.b.registry.applyAll(ctx, batch.lane, h); err != nil {
+		return nil, fmt.Errorf("tell the lane of a removal: %w", err)
+	}
+	return nil, nil
 }
 
 // deliver posts one batch and tells the store.
-func (d *deliverer) deliver(ctx context.Context, lane int, batch *millrace.TakenBatch, token millrace.Token) {
-	sub := d.subscription(ctx, batch.Subscription)
+func (d *deliverer) deliver(ctx context.Context, batch *parcel) {
+	sub, err := d.subscription(ctx, batch)
+	if err != nil {
+		d.log.Warn("a batch is not sent; it counts as failed when its time is over", "uid", batch.Subscription, "lane", batch.lane, "error", err)
+		return
+	}
 	if sub == nil {
 		return // it was removed, and its batches with it
 	}
 	outcome, attempt := d.post(ctx, sub, batch)
 	ctx = context.WithoutCancel(ctx) // also what was cut off is told
-	settled, err := d.settle(ctx, lane, batch, token, outcome, attempt)
+	settled, err := d.settle(ctx, batch, outcome, attempt)
 	if err == nil {
-		d.observeDelivered(sub, batch, &outcome, settled)
+		d.observeDelivered(sub, batch.TakenBatch, &outcome, settled)
 	}
 	switch {
 	case err != nil:
@@ -209,45 +223,47 @@ func (d *deliverer) deliver(ctx context.Context, lane int, batch *millrace.Taken
 }
 
 // post sends a batch as it is written every time: from what is stored alone.
-func (d *deliverer) post(ctx context.Context, sub *subscription, batch *millrace.TakenBatch) (webhook.Outcome, millrace.Attempt) {
-	attempt := millrace.Attempt{
+func (d *deliverer) post(ctx context.Context, sub *subscription, batch *parcel) (webhook.Outcome, attemptRecord) {
+	attempt := attemptRecord{Attempt: millrace.Attempt{
 		Batch: millrace.MessageID(batch.Name), Attempt: batch.Attempt, At: time.Now().UTC(), Count: len(batch.Events), Node: d.b.node.ID,
-	}
+	}}
 	events, err := eventsOf(batch.Events)
 	if err != nil {
 		d.log.Error("a batch cannot be read", "subscription", sub.name, "batch", attempt.Batch, "error", err)
 		return webhook.Outcome{Failure: webhook.FailedConnect}, attempt
 	}
-	for _, e := range events[:min(len(events), maxLogEvents)] {
-		attempt.Events = append(attempt.Events, e.ID)
+	for i := range events {
+		attempt.mark(events[i].ID)
 	}
 	body, kind := api.AppendPush(nil, millrace.BodyFormat(batch.Format), events)
-	outcome := d.send(ctx, sub, webhook.Delivery{ID: attempt.Batch, Attempt: batch.Attempt, ContentType: kind, Body: body})
-	recordOutcome(&attempt, &outcome)
+	outcome := d.send(ctx, sub, webhook.Delivery{
+		ID: attempt.Batch, Attempt: batch.Attempt, ContentType: kind, Body: body, Timeout: min(sub.spec.RequestTimeout, batch.within),
+	})
+	recordOutcome(&attempt.Attempt, &outcome)
 	return outcome, attempt
 }
 
 // send posts a body to where the subscription is now, signed with the secrets it has now.
 func (d *deliverer) send(ctx context.Context, sub *subscription, what webhook.Delivery) webhook.Outcome {
 	what.URL, what.UUID, what.Secrets = sub.spec.Callback, sub.spec.UUID, sub.secrets(time.Now())
-	what.Subscription, what.Timeout = sub.name, sub.spec.RequestTimeout
+	what.Subscription = sub.name
 	return d.sender.Send(ctx, what)
 }
 
 // settle tells the store what came of a delivery.
-func (d *deliverer) settle(ctx context.Context, lane int, batch *millrace.TakenBatch, token millrace.Token, o webhook.Outcome, a millrace.Attempt) (millrace.SettledBatch, error) {
+func (d *deliverer) settle(ctx context.Context, batch *parcel, o webhook.Outcome, a attemptRecord) (millrace.SettledBatch, error) {
 	log, err := json.Marshal(a)
 	if err != nil {
 		return millrace.SettledBatch{}, fmt.Errorf("write the log of an attempt: %w", err)
 	}
-	done, err := d.b.engine.SettleBatches(ctx, lane, millrace.Outcomes{Items: []millrace.Outcome{{
-		Subscription: batch.Subscription, Name: batch.Name, Token: token, OK: o.OK(), Error: reasonOf(&o), After: o.RetryAfter,
+	done, err := d.b.engine.SettleBatches(ctx, batch.lane, millrace.Outcomes{Items: []millrace.Outcome{{
+		Subscription: batch.Subscription, Name: batch.Name, Token: batch.token, OK: o.OK(), Error: reasonOf(&o), After: o.RetryAfter,
 		Jitter: millrace.Jitter(rand.IntN(1001)), Log: log,
 	}}})
 	if err != nil {
 		return millrace.SettledBatch{}, err
 	}
-	d.b.reaper.note(lane, done.Due)
+	d.b.reaper.note(batch.lane, done.Due)
 	return done.Items[0], nil
 }
 
@@ -267,21 +283,40 @@ func reasonOf(o *webhook.Outcome) string {
 // conclude disables a subscription whose receiver wants no more, or has failed for too long.
 func (d *deliverer) conclude(ctx context.Context, sub *subscription, o *webhook.Outcome, settled millrace.SettledBatch) {
 	since := settled.FailingSince
+	if !since.IsZero() && since.Before(sub.freshAt) {
+		since = sub.freshAt
+	}
 	switch {
 	case o.OK():
 	case o.Gone:
 		d.disable(ctx, sub, "the receiver answered 410: it wants no more")
-	case sub.spec.DisableAfter > 0 && !since.IsZero() && time.Since(since) >= sub.spec.DisableAfter:
+	case sub.spec.DisableAfter > 0 && !since.IsZero() && time.Since(since) >= sub.spec.DisableAfter && d.failsEverywhere(ctx, sub):
 		d.disable(ctx, sub, "nothing but failures since "+since.UTC().Format(time.RFC3339)+"; the last: "+reasonOf(o))
 	}
 }
 
-// disable stops a subscription for good, until somebody resumes it, and says so in an event.
+// failsEverywhere reports whether no lane has sent anything for as long as a subscription may fail: a
+// lane knows only of its own failures, and a poisonous batch in one of them is not the receiver's end.
+func (d *deliverer) failsEverywhere(ctx context.Context, sub *subscription) bool {
+	from := time.Now().Add(-sub.spec.DisableAfter)
+	sent, err := Subscriptions{d.b}.attempts(ctx, sub, func(a *attemptRecord) bool { return a.OK && a.At.After(from) })
+	if err != nil {
+		d.log.Warn("look for what was sent; the next failure looks again", "subscription", sub.name, "error", err)
+	}
+	return err == nil && len(sent) == 0
+}
+
+// disable stops a subscription for good, until somebody resumes it, and says so in an event. One
+// that was resumed since, or has another callback, or is another under the name, is left
+// alone: it was not asked.
 func (d *deliverer) disable(ctx context.Context, sub *subscription, reason string) {
 	changed := false
-	err := Subscriptions{d.b}.change(ctx, sub.name, func(r *subscriptionRecord) {
-		changed = r.State != millrace.StateDisabled
-		r.State, r.Reason = millrace.StateDisabled, reason
+	err := Subscriptions{d.b}.change(ctx, sub.name, func(now *subscription, r *subscriptionRecord) {
+		asked := now.uid == sub.uid && r.Callback == sub.spec.Callback && r.FreshAt.Equal(sub.freshAt)
+		changed = asked && r.State != millrace.StateDisabled
+		if changed {
+			r.State, r.Reason = millrace.StateDisabled, reason
+		}
 	})
 	if err != nil {
 		d.log.Warn("disable a subscription", "subscription", sub.name, "error", err)
@@ -313,7 +348,7 @@ func (s Subscriptions) Test(ctx context.Context, name string) (millrace.Attempt,
 	ping := millrace.Event{ID: id, Topic: millrace.SystemTopic, Type: "ping", Tenant: millrace.DefaultTenant, Time: now, RecordedAt: now}
 	body, kind := api.AppendPush(nil, sub.spec.Format, []millrace.Event{ping})
 	attempt := millrace.Attempt{Attempt: 1, At: now, Count: 1, Node: s.b.node.ID}
-	outcome := s.b.deliverer.send(ctx, sub, webhook.Delivery{ID: id, Attempt: 1, ContentType: kind, Body: body})
+	outcome := s.b.deliverer.send(ctx, sub, webhook.Delivery{ID: id, Attempt: 1, ContentType: kind, Body: body, Timeout: sub.spec.RequestTimeout})
 	recordOutcome(&attempt, &outcome)
 	return attempt, nil
 }

@@ -257,21 +257,32 @@ func publishOrdersAgain(t *testing.T, b *Broker, id string) {
 }
 
 func TestASlowReceiverDelaysNobodyElse(t *testing.T) {
-	b, s := startPushing(t, model())
+	for _, lanes := range []int{1, 16} {
+		t.Run(strconv.Itoa(lanes), func(t *testing.T) { slowAmongQuick(t, lanes) })
+	}
+}
+
+// slowAmongQuick gives a receiver that answers nothing more batches in every lane than it may have on their way.
+func slowAmongQuick(t *testing.T, lanes int) {
+	b, s := startPushing(t, enginetest.NewModel(lanes, time.Now))
 	slow, quick := newReceiver(t), newReceiver(t)
 	hold := make(chan struct{})
 	slow.answers(func(int, http.ResponseWriter) { <-hold })
 	t.Cleanup(func() { close(hold) })
-	subscribe(t, s, slow, func(spec *millrace.SubscriptionSpec) { spec.MaxEvents = 1 })
+	subscribe(t, s, slow, func(spec *millrace.SubscriptionSpec) {
+		spec.MaxEvents, spec.RequestTimeout = 1, millrace.MaxRequestTimeout
+	})
 	spec := millrace.DefaultSubscriptionSpec(quick.URL)
-	spec.Topics, spec.Timeout = []string{"orders"}, 20*time.Millisecond
+	spec.Topics, spec.MaxEvents, spec.Timeout = []string{"orders"}, 1, 20*time.Millisecond
 	if _, _, err := s.Put(t.Context(), "quick", spec); err != nil {
 		t.Fatal(err)
 	}
-	publishOrders(t, b, 100)
-	eventually(t, "the quick one has all", func() bool { return len(quick.ids()) == 100 })
-	if n := len(slow.got()); n > 8 {
-		t.Errorf("%d batches at once to one subscription, want at most 8", n)
+	for i := range 20 * lanes {
+		publishOrdersAgain(t, b, strconv.Itoa(i)) // without a key, so in every lane
+	}
+	eventually(t, "the quick one has all", func() bool { return len(quick.ids()) == 20*lanes })
+	if n := len(slow.got()); n > 8*lanes {
+		t.Errorf("%d batches at once to one subscription, want at most 8 in each lane", n)
 	}
 }
 

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/millrace-dev/millrace"
 )
@@ -66,32 +65,51 @@ func heldFaults(tenant, id string) error {
 	return millrace.Invalid(faults)
 }
 
-// deliverHeld routes and commits delayed events that are due. One that a full
-// queue refuses stays held and is handed out again; it must not hold up the others.
+// deliverHeld routes and commits delayed events that are due. What cannot be stored stays held
+// and is handed out again. One that a full queue refuses must not hold up the others:
+// then each is tried by itself.
 func (b *Broker) deliverHeld(ctx context.Context, lane int, held []millrace.HeldEvent) {
-	p := &publication{results: make([]millrace.Published, len(held))}
-	all := make([]int, len(held))
-	for i, h := range held {
+	p := b.readHeld(lane, held)
+	all := make([]int, len(p.events))
+	for i := range all {
+		all[i] = i
+	}
+	b.commitLane(ctx, p, lane, all)
+	for i := range all {
+		err := p.results[i].Err
+		if millrace.CodeOf(err) == millrace.CodeFull && len(all) > 1 {
+			p.results[i].Err = nil
+			b.commitLane(ctx, p, lane, all[i:i+1])
+			err = p.results[i].Err
+		}
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return
+		case millrace.CodeOf(err) == millrace.CodeFull:
+			b.refused.Add(1)
+			p.results[i].Err = nil // it is counted
+			b.log.Warn("a delayed event is due but cannot be stored yet", "address", p.places[i].text, "error", err)
+		default: // the others would fare no better
+			b.refused.Add(int64(p.failed()))
+			b.log.Warn("delayed events are due but cannot be stored yet", "lane", lane, "events", p.failed(), "error", err)
+			return
+		}
+	}
+}
+
+// readHeld makes a publication of delayed events. One that cannot be read is left out: it stays held.
+func (b *Broker) readHeld(lane int, held []millrace.HeldEvent) *publication {
+	p := &publication{}
+	for _, h := range held {
 		e, err := millrace.DecodeEvent(h.Body)
 		if err != nil {
-			b.log.Error("a delayed event cannot be read", "lane", lane, "name", h.Name, "error", err)
+			b.log.Error("a delayed event is due but cannot be read; it stays held", "lane", lane, "name", h.Name, "error", err)
+			continue
 		}
-		all[i] = i
 		p.places = append(p.places, addressOf(&e))
 		p.events = append(p.events, millrace.CommitEvent{Tenant: e.Tenant, Topic: e.Topic, Key: e.Key, Body: h.Body, From: h.Name})
 	}
-	b.commitLane(ctx, p, lane, all)
-	if p.failed() == 0 || ctx.Err() != nil {
-		return
-	}
-	for i := range all {
-		if p.results[i].Err == nil {
-			continue
-		}
-		p.results[i].Err = nil
-		if b.commitLane(ctx, p, lane, all[i:i+1]); p.results[i].Err != nil {
-			b.refused.Add(1)
-			b.log.Warn("a delayed event is due but cannot be stored yet", "address", p.places[i].text, "error", fmt.Sprint(p.results[i].Err))
-		}
-	}
+	p.results = make([]millrace.Published, len(p.events))
+	return p
 }

@@ -14,23 +14,29 @@ func (s Queues) Inject(ctx context.Context, name string, events ...millrace.Even
 		return 0, err
 	}
 	defer s.b.gate.leave()
-	in := s.b.injection(events)
+	return s.b.inject(ctx, &q.definition, events, func(list []millrace.InjectEvent) millrace.Inject {
+		return millrace.Inject{Queue: q.uid, Events: list}
+	})
+}
+
+// inject puts events into one sink, lane by lane.
+func (b *Broker) inject(ctx context.Context, d *millrace.Definition, events []millrace.Event, into func([]millrace.InjectEvent) millrace.Inject) (int, error) {
+	in := b.injection(events)
 	for lane, list := range in.lanes {
 		if len(list) == 0 {
 			continue
 		}
-		err := s.inLane(ctx, q, lane, func() error {
-			return s.b.engine.Inject(ctx, lane, millrace.Inject{Queue: q.uid, Events: list})
-		})
+		err := b.registry.inLane(ctx, d, lane, func() error { return b.engine.Inject(ctx, lane, into(list)) })
 		if err != nil {
-			return in.failed(err)
+			return in.failed(d.Kind, err)
 		}
+		b.reaper.note(lane, 0) // a batch may be due sooner than was known
 		in.done(lane)
 	}
 	return len(events), nil
 }
 
-// injection is events on their way into one queue.
+// injection is events on their way into one sink.
 type injection struct {
 	lanes   [][]millrace.InjectEvent
 	indexes [][]int // by lane, which events these are
@@ -70,7 +76,7 @@ func (in *injection) done(lane int) {
 }
 
 // failed is the outcome if a lane refused its events: why, and which others are in.
-func (in *injection) failed(err error) (int, error) {
+func (in *injection) failed(kind millrace.Kind, err error) (int, error) {
 	if in.in == 0 {
 		return 0, err
 	}
@@ -79,7 +85,7 @@ func (in *injection) failed(err error) (int, error) {
 			in.results[i] = millrace.Published{ID: in.results[i].ID, Err: err}
 		}
 	}
-	partly := millrace.Errorf(millrace.CodePartlyCommitted, "%d of %d events are in the queue; repeat the others only", in.in, len(in.results))
+	partly := millrace.Errorf(millrace.CodePartlyCommitted, "%d of %d events are in the %s; repeat the others only", in.in, len(in.results), kind)
 	partly.Events = in.results
 	return in.in, partly
 }

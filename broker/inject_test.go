@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,5 +37,26 @@ func TestAnInjectionOfWhichOneLaneFailsSaysWhichEventsAreIn(t *testing.T) {
 	}
 	if q, err := b.Queues().Get(t.Context(), "all"); err != nil || q.Ready != 2 {
 		t.Errorf("got %d messages, %v; want 2", q.Ready, err)
+	}
+}
+
+func TestAnInjectionIntoASubscriptionSaysThatItIsOne(t *testing.T) {
+	e := openMemory(t, 2)
+	b := start(t, e)
+	spec := millrace.DefaultSubscriptionSpec("https://shop.example/hook")
+	spec.Topics, spec.Timeout = []string{"orders"}, time.Hour
+	if _, _, err := b.Subscriptions().Put(t.Context(), "shop", spec); err != nil {
+		t.Fatal(err)
+	}
+	e.refuse[1] = millrace.Errorf(millrace.CodeUnavailable, "down")
+	var events []millrace.Event
+	for i, key := range keysOf(2) {
+		event := keyed(key)
+		event.Seq, event.Time, event.RecordedAt = uint64(41+i), time.Now(), time.Now()
+		events = append(events, event)
+	}
+	n, err := b.Subscriptions().Inject(t.Context(), "shop", events...)
+	if n != 1 || millrace.CodeOf(err) != millrace.CodePartlyCommitted || !strings.Contains(err.Error(), "1 of 2 events are in the subscription") {
+		t.Errorf("%d, %v", n, err)
 	}
 }

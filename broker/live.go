@@ -181,7 +181,7 @@ func (g *gallery) showOne(no uint64, live *millrace.LiveEvent, readers []*reader
 	var e millrace.Event
 	if !live.Lost {
 		var err error
-		// The store may still hold the body; what a reader gets is its own.
+		// The store may still hold the body; what readers get is a copy, the same for all of them.
 		if e, err = millrace.DecodeEvent(slices.Clone(live.Body)); err != nil {
 			g.log.Error("an event that went by cannot be read", "lane", live.Lane, "seq", live.Seq, "error", err)
 			return

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-dev/millrace"
 	"github.com/millrace-dev/millrace/internal/tracing"
@@ -163,9 +162,6 @@ func (s Queues) settle(ctx context.Context, name string, verb millrace.Verb, ite
 	return r, err
 }
 
-// observeAtOnce is how many of the store's answers Observe waits for at a time.
-const observeAtOnce = 16
-
 // Observation is what the store holds: the same on every node.
 type Observation struct {
 	Bytes  int64
@@ -203,51 +199,49 @@ func (b *Broker) Observe(ctx context.Context) (Observation, error) {
 	if out.Bytes, err = b.engine.Bytes(ctx); err != nil {
 		return Observation{}, err
 	}
-	lanes := b.identity.Lanes
-	names := slices.Sorted(maps.Keys(h.queues))
-	stats := make([]millrace.QueueStats, len(names)*lanes)
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(observeAtOnce)
-	for i := range stats {
-		g.Go(func() (err error) {
-			stats[i], err = b.engine.Stats(ctx, i%lanes, h.queues[names[i/lanes]].uid)
-			return err
-		})
+	if out.Queues, err = b.observeQueues(ctx, h); err != nil {
+		return Observation{}, err
 	}
-	subs, subStats := b.observeSubscriptions(ctx, g, h)
-	err = g.Wait()
-	for i, name := range names {
-		q := ObservedQueue{Name: name, UID: h.queues[name].uid}
-		for _, s := range stats[i*lanes : (i+1)*lanes] {
-			q.QueueStats = q.Plus(s)
-		}
-		out.Queues = append(out.Queues, q)
+	if out.Subscriptions, err = b.observeSubscriptions(ctx, h); err != nil {
+		return Observation{}, err
 	}
-	for i := range subs {
-		for _, s := range subStats[i*lanes : (i+1)*lanes] {
-			subs[i].Queued += s.Queued
-			subs[i].Dead += s.Dead
-			subs[i].Dropped += s.Dropped
-		}
-	}
-	out.Subscriptions = subs
-	return out, err
+	return out, nil
 }
 
-// observeSubscriptions asks for what every subscription holds in every lane; the answers are
-// there when the group is done.
-func (b *Broker) observeSubscriptions(ctx context.Context, g *errgroup.Group, h *house) ([]ObservedSubscription, []millrace.SubscriptionStats) {
-	lanes := b.identity.Lanes
-	subs := make([]ObservedSubscription, 0, len(h.subs))
-	for _, name := range slices.Sorted(maps.Keys(h.subs)) {
-		subs = append(subs, ObservedSubscription{Name: name, UID: h.subs[name].uid})
+// byName are the values of a map in the order of their names.
+func byName[V any](m map[string]V) []V {
+	list := make([]V, 0, len(m))
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		list = append(list, m[name])
 	}
-	stats := make([]millrace.SubscriptionStats, len(subs)*lanes)
-	for i := range stats {
-		g.Go(func() (err error) {
-			stats[i], err = b.engine.SubscriptionStats(ctx, i%lanes, subs[i/lanes].UID)
-			return err
-		})
+	return list
+}
+
+func (b *Broker) observeQueues(ctx context.Context, h *house) ([]ObservedQueue, error) {
+	queues, lanes := byName(h.queues), b.identity.Lanes
+	stats, err := b.queueStats(ctx, queues)
+	observed := make([]ObservedQueue, len(queues))
+	for i, q := range queues {
+		observed[i].Name, observed[i].UID = q.name, q.uid
+		for _, s := range stats[i*lanes : (i+1)*lanes] {
+			observed[i].QueueStats = observed[i].Plus(s)
+		}
 	}
-	return subs, stats
+	return observed, err
+}
+
+func (b *Broker) observeSubscriptions(ctx context.Context, h *house) ([]ObservedSubscription, error) {
+	subs, lanes := byName(h.subs), b.identity.Lanes
+	stats, err := b.subscriptionStats(ctx, subs...)
+	observed := make([]ObservedSubscription, len(subs))
+	for i, sub := range subs {
+		o := ObservedSubscription{Name: sub.name, UID: sub.uid}
+		for _, s := range stats[i*lanes : (i+1)*lanes] {
+			o.Queued += s.Queued
+			o.Dead += s.Dead
+			o.Dropped += s.Dropped
+		}
+		observed[i] = o
+	}
+	return observed, err
 }

@@ -70,7 +70,7 @@ func TestAnObserverIsToldWhatWasDoneAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.want(t)
-	messages, err := b.Queues().LeaseAny(t.Context(), map[string]int{"q": 1}, millrace.LeaseOptions{Max: 5, Wait: 5 * time.Second})
+	messages, err := b.Queues().LeaseAny(t.Context(), map[string]int{"q": 1}, millrace.LeaseOptions{Max: 5, Wait: 20 * time.Second})
 	if err != nil || len(messages) != 1 {
 		t.Fatalf("%d messages, %v", len(messages), err)
 	}

@@ -67,11 +67,7 @@ func (s Queues) define(ctx context.Context, name string, spec millrace.QueueSpec
 		q, err := s.write(ctx, old, queueRecord{QueueSpec: spec, Version: old.version + 1, Paused: old.paused})
 		return q, false, err
 	}
-	uid, err := newUID()
-	if err != nil {
-		return nil, false, err
-	}
-	fresh := &queue{definition: millrace.Definition{Kind: millrace.KindQueue, Name: name, UID: uid}}
+	fresh := &queue{definition: millrace.Definition{Kind: millrace.KindQueue, Name: name, UID: newUID()}}
 	q, err := s.write(ctx, fresh, queueRecord{QueueSpec: spec, Version: 1})
 	return q, true, err
 }

@@ -123,6 +123,13 @@ func (r *reaper) lag(lane int) time.Duration {
 	return othersWait
 }
 
+// owns reports whether a lane is this node's to step first.
+func (r *reaper) owns(lane int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lag(lane) == 0
+}
+
 // owner is the member that steps a lane first: the one whose hash with the lane
 // is greatest, so that a member that comes or goes moves few lanes.
 func owner(members []string, lane int) string {

@@ -9,16 +9,23 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/millrace-dev/millrace"
 )
 
+const (
+	reloadRetry = time.Second // after a reload that failed
+	maxRemoved  = 1000        // removals that a node remembers: as many as the store does
+)
+
 // registry is the node's copy of the definitions.
 type registry struct {
-	engine millrace.Engine
-	lanes  int
-	log    *slog.Logger
-	nudged chan struct{}
+	engine  millrace.Engine
+	lanes   int
+	log     *slog.Logger
+	nudged  chan struct{}
+	removed func(millrace.Apply) // unless nil, is told of removals that a reload brings
 
 	reloading sync.Mutex // one reload at a time
 	house     atomic.Pointer[house]
@@ -31,7 +38,8 @@ type house struct {
 	subs    map[string]*subscription
 	subOf   map[string]*subscription // by uid
 	topics  map[string]millrace.Definition
-	removed []string // uids of the queues and subscriptions last deleted
+	removed []string      // uids of the queues and subscriptions last deleted
+	longest time.Duration // request timeout of any subscription
 	router  *router
 }
 
@@ -77,38 +85,66 @@ func (r *registry) nudge() {
 	}
 }
 
-// run reloads whenever it is nudged.
+// run reloads whenever it is nudged, and now and then in case a nudge was lost.
 func (r *registry) run(ctx context.Context) {
+	scan := time.NewTicker(slowScan)
+	defer scan.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-r.nudged:
-			if _, err := r.reload(ctx); err != nil && ctx.Err() == nil {
-				r.log.Warn("reload definitions", "error", err)
-			}
+		case <-scan.C:
+		}
+		r.follow(ctx)
+	}
+}
+
+// follow reloads, and tries again until it works or ctx ends.
+func (r *registry) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		_, err := r.reload(ctx)
+		if err == nil {
+			return
+		}
+		if ctx.Err() == nil {
+			r.log.Warn("reload definitions", "error", err, "again_in", reloadRetry)
+			pause(ctx, reloadRetry)
 		}
 	}
 }
 
 // reload fetches what changed and returns the house as it is then.
 func (r *registry) reload(ctx context.Context) (*house, error) {
+	h, gone, err := r.fetch(ctx)
+	if err == nil && len(gone) > 0 && r.removed != nil {
+		r.removed(millrace.Apply{Version: h.version, Removed: gone})
+	}
+	return h, err
+}
+
+// fetch fetches what changed; gone are the uids of sinks that were removed.
+func (r *registry) fetch(ctx context.Context) (h *house, gone []string, err error) {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
 	old := r.now()
 	changes, err := r.engine.Definitions(ctx, old.version)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if changes.Version == old.version && !changes.Full {
-		return old, nil
+		return old, nil, nil
 	}
-	h, err := old.with(changes)
-	if err != nil {
-		return nil, err
+	if h, err = old.with(changes); err != nil {
+		return nil, nil, err
 	}
 	r.house.Store(h)
-	return h, nil
+	for _, d := range changes.Definitions {
+		if d.Deleted && d.Kind != millrace.KindTopic {
+			gone = append(gone, d.UID)
+		}
+	}
+	return h, gone, nil
 }
 
 // with is the house after some changes.
@@ -125,8 +161,10 @@ func (h *house) with(c millrace.Changes) (*house, error) {
 			return nil, err
 		}
 	}
+	next.removed = next.removed[max(0, len(next.removed)-maxRemoved):]
 	for _, s := range next.subs {
 		next.subOf[s.uid] = s
+		next.longest = max(next.longest, s.spec.RequestTimeout)
 	}
 	next.router = newRouter(next)
 	return next, nil
@@ -238,7 +276,7 @@ func (r *registry) applyAll(ctx context.Context, lane int, h *house) error {
 		a.Queues = append(a.Queues, h.queues[name].settings())
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.subs)) {
-		a.Subscriptions = append(a.Subscriptions, h.subs[name].settings())
+		a.Subscriptions = append(a.Subscriptions, h.subs[name].settings(r.lanes))
 	}
 	gone, err := r.engine.Apply(ctx, lane, a)
 	if err != nil || len(gone) == 0 {
@@ -266,12 +304,8 @@ func (r *registry) revive(ctx context.Context, h *house, gone []string) error {
 			continue
 		}
 		r.log.WarnContext(ctx, "the registry has lost the removal of a sink, which begins anew and empty", "kind", d.Kind, "name", d.Name)
-		var err error
-		if d.UID, err = newUID(); err != nil {
-			return err
-		}
-		_, err = r.engine.Define(ctx, d, d.Version)
-		if err != nil && millrace.CodeOf(err) != millrace.CodeChanged {
+		d.UID = newUID()
+		if _, err := r.engine.Define(ctx, d, d.Version); err != nil && millrace.CodeOf(err) != millrace.CodeChanged {
 			return err
 		}
 	}

@@ -128,10 +128,27 @@ func (b *Broker) Route(ctx context.Context, tenant, topic, typ string) (millrace
 			out.Sinks = append(out.Sinks, millrace.Sink{Kind: millrace.KindQueue, Name: name, Match: q.spec.Match, State: q.state()})
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(h.subs)) {
-		if s := h.subs[name]; s.takes(topic, out.Address) {
-			out.Sinks = append(out.Sinks, millrace.Sink{Kind: millrace.KindSubscription, Name: name, Match: s.pattern(topic), State: s.state})
-		}
+	pushed, err := b.pushedTo(ctx, h, topic, out.Address)
+	if err != nil {
+		return millrace.Route{}, err
 	}
+	out.Sinks = append(out.Sinks, pushed...)
 	return out, nil
+}
+
+// pushedTo are the subscriptions that an event of an address would reach. The lanes know
+// which of them are failing.
+func (b *Broker) pushedTo(ctx context.Context, h *house, topic, address string) (sinks []millrace.Sink, err error) {
+	for _, name := range slices.Sorted(maps.Keys(h.subs)) {
+		s := h.subs[name]
+		if !s.takes(topic, address) {
+			continue
+		}
+		now, err := Subscriptions{b}.describe(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		sinks = append(sinks, millrace.Sink{Kind: millrace.KindSubscription, Name: name, Match: s.pattern(topic), State: now.State})
+	}
+	return sinks, nil
 }

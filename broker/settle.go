@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/millrace-dev/millrace"
 )
@@ -112,7 +111,7 @@ func (s Queues) sort(q *queue, verb millrace.Verb, items []millrace.Settlement, 
 			open[lane] = &laneItems{lane: lane}
 			groups = append(groups, open[lane])
 		}
-		one := millrace.SettleItem{Name: r.Name, Token: r.Token, Error: cut(item.Error)}
+		one := millrace.SettleItem{Name: r.Name, Token: r.Token, Error: millrace.CutError(item.Error)}
 		if verb == millrace.Retry {
 			one.Delay = delay(q, item.Delay, r.Attempt)
 		}
@@ -128,18 +127,6 @@ func delay(q *queue, asked *time.Duration, attempt int) time.Duration {
 		return *asked
 	}
 	return q.spec.Backoff().Delay(attempt, rand.Float64())
-}
-
-// cut keeps the beginning of a failure's text, in whole characters.
-func cut(text string) string {
-	if len(text) <= millrace.MaxErrorLen {
-		return text
-	}
-	n := millrace.MaxErrorLen
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
 }
 
 // Extend prolongs leases; see millrace.QueueService.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/millrace-dev/millrace"
 )
@@ -99,7 +100,11 @@ func listed[D, S any](ctx context.Context, b *Broker, page millrace.Page, all fu
 	return list, next, nil
 }
 
-// remove deletes a sink's definition and tells every lane; what it held is swept.
+// removeTime is how long the lanes may take to hear of a removal, once it is written.
+const removeTime = 30 * time.Second
+
+// remove deletes a sink's definition and tells every lane; what it held is swept. Once the
+// definition is gone nobody can ask for its end again: so what is left to do is done even if ctx ends.
 func (b *Broker) remove(ctx context.Context, d millrace.Definition) error {
 	was := d.Version
 	d.Deleted = true
@@ -110,6 +115,8 @@ func (b *Broker) remove(ctx context.Context, d millrace.Definition) error {
 		}
 		return err
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTime)
+	defer cancel()
 	if err := b.registry.applyEverywhere(ctx, millrace.Apply{Version: d.Version, Removed: []string{d.UID}}); err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ type subscription struct {
 	version    uint64 // how often it was defined
 	state      string // active, paused or disabled
 	reason     string // of the state
+	freshAt    time.Time
 	spec       millrace.SubscriptionSpec
 	match      *millrace.Match // nil if it names topics
 	isNew      bool            // this call created it
@@ -40,6 +41,9 @@ type subscriptionRecord struct {
 	Version uint64 `json:"version"`
 	State   string `json:"state"`
 	Reason  string `json:"reason,omitempty"`
+
+	// FreshAt is when it was last resumed or given another callback: failures before do not disable it.
+	FreshAt time.Time `json:"fresh_at,omitzero"`
 }
 
 func newSubscription(d millrace.Definition) (*subscription, error) {
@@ -48,7 +52,8 @@ func newSubscription(d millrace.Definition) (*subscription, error) {
 		return nil, fmt.Errorf("read the definition of subscription %s: %w", d.Name, err)
 	}
 	s := &subscription{
-		definition: d, name: d.Name, uid: d.UID, version: record.Version, state: record.State, reason: record.Reason, spec: record.SubscriptionSpec,
+		definition: d, name: d.Name, uid: d.UID, version: record.Version, state: record.State, reason: record.Reason, freshAt: record.FreshAt,
+		spec: record.SubscriptionSpec,
 	}
 	if s.spec.Match == "" {
 		return s, nil
@@ -61,18 +66,36 @@ func newSubscription(d millrace.Definition) (*subscription, error) {
 }
 
 func (s *subscription) record() subscriptionRecord {
-	return subscriptionRecord{SubscriptionSpec: s.spec, Version: s.version, State: s.state, Reason: s.reason}
+	return subscriptionRecord{SubscriptionSpec: s.spec, Version: s.version, State: s.state, Reason: s.reason, FreshAt: s.freshAt}
 }
 
-// settings is what the lanes must know of the subscription.
-func (s *subscription) settings() millrace.SubscriptionSettings {
+// redefined is the record with another definition.
+func (s *subscription) redefined(spec millrace.SubscriptionSpec, now time.Time) subscriptionRecord {
+	r := s.record()
+	if r.Callback != spec.Callback {
+		r.FreshAt = now.UTC()
+	}
+	r.SubscriptionSpec = spec
+	r.Version++
+	return r
+}
+
+// settings is what each of the lanes must know of the subscription.
+func (s *subscription) settings(lanes int) millrace.SubscriptionSettings {
 	return millrace.SubscriptionSettings{
 		UID: s.uid, Version: s.definition.Version,
 		Timeout: s.spec.Timeout, MaxEvents: s.spec.MaxEvents, MaxBytes: s.spec.MaxBytes,
-		Ordered: s.spec.Ordered, Concurrency: s.spec.Concurrency, Schedule: s.spec.RetrySchedule, Retention: s.spec.DeadRetention,
+		Ordered: s.spec.Ordered, Concurrency: perLane(s.spec.Concurrency, lanes), Schedule: s.spec.RetrySchedule, Retention: s.spec.DeadRetention,
 		Format: string(s.spec.Format),
 		Paused: s.state == millrace.StatePaused, Disabled: s.state == millrace.StateDisabled,
 	}
+}
+
+// perLane is how many batches of a subscription may be on their way in each lane: what its
+// definition says, unless that would be more than millrace.MaxConcurrency in all lanes together. So one
+// receiver, however slow, never has more than half the slots of any node.
+func perLane(concurrency, lanes int) int {
+	return min(concurrency, max(1, millrace.MaxConcurrency/lanes))
 }
 
 // takes reports whether an event of an address goes to the subscription.
@@ -89,21 +112,6 @@ func (s *subscription) pattern(topic string) string {
 		return s.spec.Match
 	}
 	return ":" + topic + ":"
-}
-
-// secrets are those that sign now, as texts.
-func (s *subscription) secrets(now time.Time) (texts []string) {
-	for _, secret := range unexpired(s.spec.Secrets, now) {
-		texts = append(texts, secret.Text)
-	}
-	return texts
-}
-
-// unexpired are the secrets that have not ended.
-func unexpired(secrets []millrace.Secret, now time.Time) []millrace.Secret {
-	return slices.DeleteFunc(slices.Clone(secrets), func(s millrace.Secret) bool {
-		return !s.ExpiresAt.IsZero() && !now.Before(s.ExpiresAt)
-	})
 }
 
 // subscription finds a subscription by name; one that this node has not heard of yet is
@@ -154,6 +162,9 @@ func (s Subscriptions) Put(ctx context.Context, name string, spec millrace.Subsc
 		}
 		created = sub.isNew
 		out, err = s.describe(ctx, sub)
+		if err != nil && made != "" {
+			out, err = sub.holding(nil), nil // the secret is told this once, and a new one holds nothing yet
+		}
 		out.MadeSecret = made
 		return err
 	})
@@ -173,8 +184,8 @@ func (s Subscriptions) faults(name string, spec *millrace.SubscriptionSpec) erro
 		u, _ := url.Parse(spec.Callback) // it has been parsed before
 		add("callback", s.b.guard.URLFault(u.Scheme == "https", u.Hostname()))
 	}
-	for _, secret := range spec.Secrets {
-		add("secret", webhook.SecretFault(secret.Text))
+	for _, m := range s.secretFaults(name, spec.Secrets) {
+		add("secret", m)
 	}
 	return millrace.Invalid(faults)
 }
@@ -195,11 +206,7 @@ func (s Subscriptions) define(ctx context.Context, name string, spec millrace.Su
 		made = webhook.NewSecret()
 		spec.Secrets = []millrace.Secret{{Text: made}}
 	}
-	uid, err := newUID()
-	if err != nil {
-		return nil, "", err
-	}
-	fresh := &subscription{definition: millrace.Definition{Kind: millrace.KindSubscription, Name: name, UID: uid}}
+	fresh := &subscription{definition: millrace.Definition{Kind: millrace.KindSubscription, Name: name, UID: newUID()}}
 	sub, err = s.write(ctx, fresh, subscriptionRecord{SubscriptionSpec: spec, Version: 1, State: millrace.StateActive})
 	if err != nil {
 		return nil, "", err
@@ -218,9 +225,7 @@ func (s Subscriptions) redefine(ctx context.Context, old *subscription, spec mil
 	case reflect.DeepEqual(normal(old.spec, now), normal(spec, now)):
 		return old, s.tell(ctx, old)
 	}
-	record := old.record()
-	record.SubscriptionSpec, record.Version = spec, old.version+1
-	return s.write(ctx, old, record)
+	return s.write(ctx, old, old.redefined(spec, now))
 }
 
 // keeping is a new definition with what it leaves out and the old one keeps.
@@ -257,11 +262,11 @@ func (s Subscriptions) write(ctx context.Context, old *subscription, record subs
 
 // tell tells every lane of a subscription, and this node.
 func (s Subscriptions) tell(ctx context.Context, sub *subscription) error {
-	return s.b.registry.tell(ctx, millrace.Apply{Version: sub.definition.Version, Subscriptions: []millrace.SubscriptionSettings{sub.settings()}})
+	return s.b.registry.tell(ctx, millrace.Apply{Version: sub.definition.Version, Subscriptions: []millrace.SubscriptionSettings{sub.settings(s.b.identity.Lanes)}})
 }
 
 // change writes a changed record over a subscription's; a change that changes nothing is told again.
-func (s Subscriptions) change(ctx context.Context, name string, change func(*subscriptionRecord)) error {
+func (s Subscriptions) change(ctx context.Context, name string, change func(*subscription, *subscriptionRecord)) error {
 	return untilStill(func() error {
 		if _, err := s.b.registry.reload(ctx); err != nil {
 			return err
@@ -271,7 +276,7 @@ func (s Subscriptions) change(ctx context.Context, name string, change func(*sub
 			return err
 		}
 		record := sub.record()
-		change(&record)
+		change(sub, &record)
 		if reflect.DeepEqual(record, sub.record()) {
 			return s.tell(ctx, sub)
 		}
@@ -282,7 +287,7 @@ func (s Subscriptions) change(ctx context.Context, name string, change func(*sub
 
 // Pause stops the sending; see millrace.SubscriptionService. What is disabled stays so.
 func (s Subscriptions) Pause(ctx context.Context, name string) error {
-	return s.setState(ctx, name, func(r *subscriptionRecord) {
+	return s.setState(ctx, name, func(_ *subscription, r *subscriptionRecord) {
 		if r.State == millrace.StateActive {
 			r.State = millrace.StatePaused
 		}
@@ -291,49 +296,19 @@ func (s Subscriptions) Pause(ctx context.Context, name string) error {
 
 // Resume ends a pause and a disabling.
 func (s Subscriptions) Resume(ctx context.Context, name string) error {
-	return s.setState(ctx, name, func(r *subscriptionRecord) { r.State, r.Reason = millrace.StateActive, "" })
+	return s.setState(ctx, name, func(_ *subscription, r *subscriptionRecord) {
+		if r.State != millrace.StateActive {
+			r.State, r.Reason, r.FreshAt = millrace.StateActive, "", time.Now().UTC()
+		}
+	})
 }
 
-func (s Subscriptions) setState(ctx context.Context, name string, change func(*subscriptionRecord)) error {
+func (s Subscriptions) setState(ctx context.Context, name string, change func(*subscription, *subscriptionRecord)) error {
 	if err := s.b.gate.enter(); err != nil {
 		return err
 	}
 	defer s.b.gate.leave()
 	return s.change(ctx, name, change)
-}
-
-// Rotate gives a subscription a new secret; see millrace.SubscriptionService.
-func (s Subscriptions) Rotate(ctx context.Context, name, secret string, overlap time.Duration) (string, time.Time, error) {
-	if err := s.b.gate.enter(); err != nil {
-		return "", time.Time{}, err
-	}
-	defer s.b.gate.leave()
-	if secret == "" {
-		secret = webhook.NewSecret()
-	}
-	if m := webhook.SecretFault(secret); m != "" {
-		return "", time.Time{}, millrace.Invalid([]millrace.Fault{{Location: "secret", Message: m}})
-	}
-	if overlap < 0 || overlap > millrace.MaxDelay {
-		return "", time.Time{}, millrace.Invalid([]millrace.Fault{{Location: "overlap", Message: "must be between 0s and " + millrace.MaxDelay.String()}})
-	}
-	now := time.Now().UTC().Truncate(time.Millisecond)
-	until := now.Add(overlap)
-	err := s.change(ctx, name, func(r *subscriptionRecord) {
-		secrets := []millrace.Secret{{Text: secret}}
-		for _, old := range unexpired(r.Secrets, now) {
-			if old.Text == secret || overlap == 0 {
-				continue
-			}
-			if old.ExpiresAt.IsZero() || old.ExpiresAt.After(until) {
-				old.ExpiresAt = until
-			}
-			secrets = append(secrets, old)
-		}
-		r.Secrets = secrets
-		r.Version++
-	})
-	return secret, until, err
 }
 
 // Get returns a subscription with what it holds.
@@ -353,14 +328,20 @@ func (s Subscriptions) List(ctx context.Context, page millrace.Page) ([]millrace
 
 // describe gathers what a subscription holds in all lanes.
 func (s Subscriptions) describe(ctx context.Context, sub *subscription) (millrace.Subscription, error) {
-	out := millrace.Subscription{Name: sub.name, Version: sub.version, State: sub.state, Reason: sub.reason, Spec: sub.spec}
-	out.Spec.Secrets = unexpired(sub.spec.Secrets, time.Now())
+	lanes, err := s.b.subscriptionStats(ctx, sub)
+	if err != nil {
+		return millrace.Subscription{}, err
+	}
+	return sub.holding(lanes), nil
+}
+
+// holding is the subscription with what the lanes say that it holds.
+func (s *subscription) holding(lanes []millrace.SubscriptionStats) millrace.Subscription {
+	out := millrace.Subscription{Name: s.name, Version: s.version, State: s.state, Reason: s.reason, Spec: s.spec}
+	out.Spec.Secrets = unexpired(s.spec.Secrets, time.Now())
 	parked, reason := false, ""
-	for lane := range s.b.identity.Lanes {
-		stats, err := s.b.engine.SubscriptionStats(ctx, lane, sub.uid)
-		if err != nil {
-			return millrace.Subscription{}, err
-		}
+	for i := range lanes {
+		stats := &lanes[i]
 		out.Queued += stats.Queued
 		out.Sent += stats.Sent
 		out.Failed += stats.Failed
@@ -376,7 +357,7 @@ func (s Subscriptions) describe(ctx context.Context, sub *subscription) (millrac
 		out.State = millrace.StateFailing
 	}
 	out.Reason = cmp.Or(out.Reason, reason)
-	return out, nil
+	return out
 }
 
 // earlier is the earlier of two times; zero is no time.

@@ -142,14 +142,7 @@ func (s Queues) tenant(ctx context.Context, q *queue, tenant string) (out millra
 
 // PutTenant gives a tenant a weight and a limit; see millrace.QueueService.
 func (s Queues) PutTenant(ctx context.Context, name, tenant string, t millrace.TenantSettings) (millrace.Tenant, error) {
-	faults := namedTenantFaults(tenant)
-	if t.Weight < 0 || t.Weight > millrace.MaxWeight {
-		faults = append(faults, millrace.Fault{Location: "weight", Message: "must be between 0 and " + strconv.Itoa(millrace.MaxWeight)})
-	}
-	if t.Limit > millrace.MaxCount {
-		faults = append(faults, millrace.Fault{Location: "limit", Message: "must be at most " + strconv.Itoa(millrace.MaxCount)})
-	}
-	q, err := s.enterFor(ctx, name, faults)
+	q, err := s.enterFor(ctx, name, append(namedTenantFaults(tenant), t.Faults("")...))
 	if err != nil {
 		return millrace.Tenant{}, err
 	}

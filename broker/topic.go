@@ -32,15 +32,14 @@ func (s Topics) Get(ctx context.Context, name string) (millrace.Topic, error) {
 	if err := topicFault(name); err != nil {
 		return millrace.Topic{}, err
 	}
-	topics, err := s.gather(ctx)
+	topics, h, err := s.gather(ctx)
 	if err != nil {
 		return millrace.Topic{}, err
 	}
-	t, ok := topics[name]
-	if !ok {
+	if _, ok := topics[name]; !ok {
 		return millrace.Topic{}, millrace.Errorf(millrace.CodeNotFound, "there is no such topic")
 	}
-	return t, nil
+	return h.subscribed(topics, name)[0], nil
 }
 
 func topicFault(name string) error {
@@ -56,7 +55,7 @@ func (s Topics) List(ctx context.Context, page millrace.Page) ([]millrace.Topic,
 		return nil, "", err
 	}
 	defer s.b.gate.leave()
-	topics, err := s.gather(ctx)
+	topics, h, err := s.gather(ctx)
 	if err != nil {
 		return nil, "", err
 	}
@@ -64,31 +63,27 @@ func (s Topics) List(ctx context.Context, page millrace.Page) ([]millrace.Topic,
 	if err != nil {
 		return nil, "", err
 	}
-	list := make([]millrace.Topic, len(names))
-	for i, name := range names {
-		list[i] = topics[name]
-	}
-	return list, next, nil
+	return h.subscribed(topics, names...), next, nil
 }
 
-// gather adds up what the lanes have seen of each topic, and who owns it.
-func (s Topics) gather(ctx context.Context) (map[string]millrace.Topic, error) {
+// gather adds up what the lanes have seen of each topic, and who owns it, but not who subscribes to it.
+func (s Topics) gather(ctx context.Context) (map[string]millrace.Topic, *house, error) {
 	h, err := s.b.registry.reload(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	topics := map[string]millrace.Topic{}
 	for name, d := range h.topics {
 		var spec topicSpec
 		if err := json.Unmarshal(d.Spec, &spec); err != nil {
-			return nil, fmt.Errorf("read the definition of topic %s: %w", name, err)
+			return nil, nil, fmt.Errorf("read the definition of topic %s: %w", name, err)
 		}
 		topics[name] = millrace.Topic{TopicStats: millrace.TopicStats{Name: name}, Publisher: spec.Publisher}
 	}
 	for lane := range s.b.identity.Lanes {
 		seen, err := s.b.engine.Topics(ctx, lane)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, t := range seen {
 			sum := topics[t.Name]
@@ -100,23 +95,24 @@ func (s Topics) gather(ctx context.Context) (map[string]millrace.Topic, error) {
 			topics[t.Name] = sum
 		}
 	}
-	for name, t := range topics {
-		t.Subscriptions = h.subscribers(name)
-		topics[name] = t
-	}
-	return topics, nil
+	return topics, h, nil
 }
 
-// subscribers are the names of the subscriptions that name a topic.
-func (h *house) subscribers(topic string) []string {
-	names := []string{}
-	for name, s := range h.subs {
-		if slices.Contains(s.spec.Topics, topic) {
-			names = append(names, name)
+// subscribed is some of the topics, with the names of the subscriptions that name them.
+func (h *house) subscribed(topics map[string]millrace.Topic, names ...string) []millrace.Topic {
+	subscribers := map[string][]string{}
+	for _, s := range h.subs {
+		for _, topic := range s.spec.Topics {
+			subscribers[topic] = append(subscribers[topic], s.name)
 		}
 	}
-	slices.Sort(names)
-	return names
+	list := make([]millrace.Topic, len(names))
+	for i, name := range names {
+		list[i] = topics[name]
+		list[i].Subscriptions = append([]string{}, subscribers[name]...)
+		slices.Sort(list[i].Subscriptions)
+	}
+	return list
 }
 
 // Put hands a topic to a publisher; see millrace.TopicService.
@@ -138,33 +134,30 @@ func (s Topics) Put(ctx context.Context, name, publisher string) (millrace.Topic
 	if err := s.define(ctx, millrace.Definition{Kind: millrace.KindTopic, Name: name, Spec: text}); err != nil {
 		return millrace.Topic{}, err
 	}
-	topics, err := s.gather(ctx)
-	return topics[name], err
+	topics, h, err := s.gather(ctx)
+	if err != nil {
+		return millrace.Topic{}, err
+	}
+	return h.subscribed(topics, name)[0], nil
 }
 
 // define writes a topic's definition over the one that is there.
 func (s Topics) define(ctx context.Context, d millrace.Definition) error {
-	for range maxReroutes {
+	return untilStill(func() error {
 		h, err := s.b.registry.reload(ctx)
 		if err != nil {
 			return err
 		}
 		old, exists := h.topics[d.Name]
-		d.UID = old.UID
-		switch {
+		switch d.UID = old.UID; {
 		case !exists && d.Deleted:
 			return nil
 		case !exists:
-			if d.UID, err = newUID(); err != nil {
-				return err
-			}
+			d.UID = newUID()
 		}
 		_, err = s.b.engine.Define(ctx, d, old.Version)
-		if millrace.CodeOf(err) != millrace.CodeChanged {
-			return err
-		}
-	}
-	return millrace.Errorf(millrace.CodeUnavailable, "the definition keeps changing; try again")
+		return err
+	})
 }
 
 // Delete forgets a topic's record and claim; see millrace.TopicService.

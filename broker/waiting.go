@@ -154,8 +154,9 @@ func (r *waitingRoom) hintAll() {
 	}
 }
 
-// run repairs what hints missed, and forgets queues that nobody waits for.
-func (r *waitingRoom) run(ctx context.Context) {
+// run makes up for hints that were lost, and forgets queues that nobody waits for.
+// wanted asks a lane of which queues a hint will tell.
+func (r *waitingRoom) run(ctx context.Context, wanted func(ctx context.Context, lane int) ([]string, error)) {
 	tick := time.NewTicker(slowScan)
 	defer tick.Stop()
 	for {
@@ -164,8 +165,39 @@ func (r *waitingRoom) run(ctx context.Context) {
 			return
 		case <-tick.C:
 			r.forgetIdle()
-			r.hintAll()
+			for lane := 0; lane < r.lanes && r.occupied(); lane++ {
+				uids, err := wanted(ctx, lane)
+				if err != nil {
+					uids = nil // who looks finds out what is wrong
+				}
+				r.makeUp(lane, uids)
+			}
 		}
+	}
+}
+
+// occupied reports whether anybody waits.
+func (r *waitingRoom) occupied() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.queues) > 0
+}
+
+// makeUp hints at every queue in a lane of which no hint will tell, for that one
+// was sent and is lost, or on its way. One too many does no harm.
+func (r *waitingRoom) makeUp(lane int, wanted []string) {
+	will := make(map[string]bool, len(wanted))
+	for _, uid := range wanted {
+		will[uid] = true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for uid, q := range r.queues {
+		if q.lanes[lane].empty && will[uid] {
+			continue
+		}
+		r.mark(q, lane)
+		q.wakeOne()
 	}
 }
 

@@ -63,6 +63,34 @@ func TestAnAnswerOlderThanAHintDoesNotProveALaneEmpty(t *testing.T) {
 	}
 }
 
+func TestAScanWakesOnlyWhereNoHintWillTell(t *testing.T) {
+	r := newWaitingRoom(1)
+	told, missed, unlooked := r.enter("told"), r.enter("missed"), r.enter("unlooked")
+	for _, uid := range []string{"told", "missed"} {
+		r.learn(uid, r.plan(uid, 1)[0], 0, 0)
+	}
+	r.makeUp(0, []string{"told", "another"})
+	if woken(told) {
+		t.Error("a hint will tell of this queue: there is nothing to look at")
+	}
+	if !woken(missed) || len(r.plan("missed", 1)) != 1 {
+		t.Error("the hint of this queue was lost: somebody should look")
+	}
+	if !woken(unlooked) {
+		t.Error("nobody knows whether this queue has messages: somebody should look")
+	}
+}
+
+func TestAScanThatIsNotAnsweredWakesOneOfEachQueue(t *testing.T) {
+	r := newWaitingRoom(1)
+	first, second := r.enter("q"), r.enter("q")
+	r.learn("q", r.plan("q", 1)[0], 0, 0)
+	r.makeUp(0, nil)
+	if !woken(first) || woken(second) {
+		t.Error("the first one alone should be awake")
+	}
+}
+
 func TestForgettingAQueueDoesNotLoseAHint(t *testing.T) {
 	r := newWaitingRoom(1)
 	v := r.plan("q", 1)[0]

@@ -53,6 +53,7 @@ type Client struct {
 	token    string
 	timeout  time.Duration
 	retryFor time.Duration
+	silence  time.Duration // of a stream, after which its server counts as gone
 	tracer   tracing.Tracer
 
 	mu      sync.Mutex
@@ -76,7 +77,7 @@ func New(server string, o Options) (*Client, error) {
 		return nil, fmt.Errorf("parse server's URL: it must not hold a user, a query or a fragment; a token is an option")
 	}
 	c := &Client{
-		base: strings.TrimSuffix(u.String(), "/"), token: o.Token, timeout: o.Timeout, retryFor: o.RetryFor,
+		base: strings.TrimSuffix(u.String(), "/"), token: o.Token, timeout: o.Timeout, retryFor: o.RetryFor, silence: liveSilence,
 		http:    &http.Client{Transport: o.Transport, CheckRedirect: noRedirect},
 		entropy: ulid.Monotonic(rand.Reader, 0),
 		tracer:  tracing.New(o.TracerProvider),
@@ -170,7 +171,7 @@ func (c *Client) request(ctx context.Context, k *call) (*http.Request, error) {
 		return nil, fmt.Errorf("make request: %w", err)
 	}
 	if k.body != nil {
-		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Content-Type", millrace.JSONContentType)
 	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)

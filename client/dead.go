@@ -60,6 +60,8 @@ func (q queues) Redrive(ctx context.Context, name string, which millrace.DeadSel
 	return done, left, understood(err)
 }
 
+// DropDead is asked once for all: asked again it would remove the next thousand, and
+// the count of the first is lost.
 func (q queues) DropDead(ctx context.Context, name string, which millrace.DeadSelection) (done, left int, err error) {
 	if err := api.Join(nameFault("queue", name), selectionFault(which)); err != nil {
 		return 0, 0, err
@@ -69,6 +71,7 @@ func (q queues) DropDead(ctx context.Context, name string, which millrace.DeadSe
 		return done, 0, err
 	}
 	k := remove("queues", name, "dead")
+	k.once = true
 	if err := k.about(which.Tenant); err != nil {
 		return 0, 0, err
 	}

@@ -55,7 +55,7 @@ func injectedPartly(events []millrace.Event, done, size int, err error) (int, er
 		copy(results[done:], e.Events)
 	}
 	done += injectedOf(e, told)
-	return done, &millrace.Error{Code: millrace.CodePartlyCommitted, Detail: "not all events are in the queue; repeat the others only", Events: results, Err: err}
+	return done, &millrace.Error{Code: millrace.CodePartlyCommitted, Detail: "not all events are in; repeat the others only", Events: results, Err: err}
 }
 
 // injectedOf is how many events a partly failed request put in.

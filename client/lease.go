@@ -52,11 +52,11 @@ func (q queues) Ack(ctx context.Context, name string, items ...millrace.Settleme
 	for i := range items {
 		bare[i].Receipt = items[i].Receipt
 	}
-	return q.settle(ctx, name, tracing.Ack, len(items), api.AppendSettle(nil, bare))
+	return q.settle(ctx, name, api.Ack, len(items), api.AppendSettle(nil, bare))
 }
 
 func (q queues) Retry(ctx context.Context, name string, items ...millrace.Settlement) (millrace.SettleResult, error) {
-	return q.settle(ctx, name, tracing.Retry, len(items), api.AppendSettle(nil, items))
+	return q.settle(ctx, name, api.Retry, len(items), api.AppendSettle(nil, items))
 }
 
 func (q queues) Bury(ctx context.Context, name string, items ...millrace.Settlement) (millrace.SettleResult, error) {
@@ -64,16 +64,16 @@ func (q queues) Bury(ctx context.Context, name string, items ...millrace.Settlem
 	for i := range items {
 		timeless[i] = millrace.Settlement{Receipt: items[i].Receipt, Error: items[i].Error}
 	}
-	return q.settle(ctx, name, tracing.Bury, len(items), api.AppendSettle(nil, timeless))
+	return q.settle(ctx, name, api.Bury, len(items), api.AppendSettle(nil, timeless))
 }
 
 func (q queues) Extend(ctx context.Context, name string, lease time.Duration, receipts ...string) (millrace.SettleResult, error) {
 	return q.settled(ctx, name, api.Extend, api.AppendExtend(nil, lease, receipts))
 }
 
-func (q queues) settle(ctx context.Context, name string, o tracing.Operation, messages int, body []byte) (millrace.SettleResult, error) {
-	ctx, span := q.c.tracer.Start(ctx, o, trace.SpanKindClient, name, messages)
-	result, err := q.settled(ctx, name, api.Verb(o), body)
+func (q queues) settle(ctx context.Context, name string, verb api.Verb, messages int, body []byte) (millrace.SettleResult, error) {
+	ctx, span := q.c.tracer.Start(ctx, tracing.Operation(verb), trace.SpanKindClient, name, messages)
+	result, err := q.settled(ctx, name, verb, body)
 	span.End(err)
 	return result, err
 }

@@ -57,9 +57,9 @@ func liveCall(f millrace.LiveFilter) call {
 // liveStream is an answer of server-sent events that is being read.
 type liveStream struct {
 	cancel context.CancelCauseFunc
-	cause  func() error // why it was cancelled, if it was
-	unhook func() bool  // from the caller's ctx
-	silent *time.Timer
+	cause  func() error  // why it was cancelled, if it was
+	within time.Duration // the server must say something
+	silent *time.Timer   // ends it otherwise
 	body   io.ReadCloser
 	lines  *bufio.Scanner
 }
@@ -67,10 +67,8 @@ type liveStream struct {
 // openStream asks for events and returns when the server says that the watch stands.
 func (c *Client) openStream(ctx context.Context, f millrace.LiveFilter) (*liveStream, error) {
 	within, cancel := context.WithCancelCause(ctx)
-	s := &liveStream{cancel: cancel, cause: func() error { return context.Cause(within) }}
+	s := &liveStream{cancel: cancel, cause: func() error { return context.Cause(within) }, within: c.silence}
 	s.silent = time.AfterFunc(c.timeout, func() { cancel(errSilent) })
-	// A caller that never begins to read lets go with its ctx.
-	s.unhook = context.AfterFunc(ctx, func() { cancel(nil) })
 	k := liveCall(f)
 	if err := s.open(within, c, &k); err != nil {
 		s.close()
@@ -106,7 +104,6 @@ func (s *liveStream) open(ctx context.Context, c *Client, k *call) error {
 }
 
 func (s *liveStream) close() {
-	s.unhook()
 	s.silent.Stop()
 	s.cancel(nil)
 	if s.body != nil {
@@ -126,11 +123,13 @@ func (s *liveStream) broken() error {
 	return millrace.Wrap(millrace.CodeUnavailable, err, "the watch has ended; nothing is shown later")
 }
 
-// read hands out what the server sends, until the stream or ctx ends.
+// read hands out what the server sends, until the stream or ctx ends. How long the
+// caller takes for an item is not the server's silence.
 func (s *liveStream) read(ctx context.Context, yield func(millrace.LiveItem, error) bool) {
 	defer s.close()
 	var f frame
-	for s.silent.Reset(liveSilence); s.lines.Scan(); s.silent.Reset(liveSilence) {
+	for s.silent.Reset(s.within); s.lines.Scan(); s.silent.Reset(s.within) {
+		s.silent.Stop()
 		if len(f.data) > maxFrame {
 			yield(millrace.LiveItem{}, understood(bufio.ErrTooLong))
 			return

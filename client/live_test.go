@@ -131,3 +131,38 @@ func TestAServerThatNeverAnswersAWatchIsGivenUp(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestACallerThatTakesItsTimeIsNotToldThatTheServerIsSilent(t *testing.T) {
+	c := streaming(t, func(w io.Writer) {
+		_, _ = io.WriteString(w, ": open\n\n"+strings.Repeat("event: missed\ndata: {\"missed\":3}\n\n", 2))
+	})
+	c.silence = 50 * time.Millisecond
+	seq, err := c.Live(ctx, millrace.LiveFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := 0
+	for _, err = range seq {
+		if err == nil {
+			items++
+			time.Sleep(4 * c.silence) // nothing must come of it
+		}
+	}
+	if items != 2 || errors.Is(err, errSilent) || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("after %d items: %v", items, err)
+	}
+}
+
+func TestAStreamWhoseServerGoesSilentEnds(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, ": open\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(server.Close)
+	c := dial(t, server.URL, Options{})
+	c.silence = 50 * time.Millisecond
+	if items, err := watched(c, millrace.LiveFilter{}); len(items) != 0 || millrace.CodeOf(err) != millrace.CodeUnavailable || !errors.Is(err, errSilent) {
+		t.Errorf("got %v, %v", items, err)
+	}
+}

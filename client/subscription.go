@@ -21,8 +21,12 @@ func (s subscriptions) ask(ctx context.Context, name string, k call) (reply, err
 	return s.c.do(ctx, k)
 }
 
+// Put is asked once if it brings no secret: the one that is made is told this once, and
+// asked again the server would tell none.
 func (s subscriptions) Put(ctx context.Context, name string, spec millrace.SubscriptionSpec) (millrace.Subscription, bool, error) {
-	r, err := s.ask(ctx, name, put(api.AppendSubscriptionSpec(nil, &spec), "subscriptions", name))
+	k := put(api.AppendSubscriptionSpec(nil, &spec), "subscriptions", name)
+	k.once = len(spec.Secrets) == 0
+	r, err := s.ask(ctx, name, k)
 	if err != nil {
 		return millrace.Subscription{}, false, err
 	}

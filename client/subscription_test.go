@@ -113,6 +113,12 @@ func everythingOfSubscriptions() map[string]question {
 			sub, created, err := s.Put(ctx, "shop", spec)
 			return results(sub, created, err)
 		}),
+		"sub put, secret to be made": on(func(s millrace.SubscriptionService) []any {
+			spec := spec
+			spec.Secrets = nil
+			sub, created, err := s.Put(ctx, "shop", spec)
+			return results(sub, created, err)
+		}),
 		"sub get": on(func(s millrace.SubscriptionService) []any { sub, err := s.Get(ctx, "shop"); return results(sub, err) }),
 		"sub list": on(func(s millrace.SubscriptionService) []any {
 			list, next, err := s.List(ctx, millrace.Page{Limit: 3})

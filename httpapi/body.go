@@ -107,7 +107,7 @@ func mediaFault(h http.Header, takes func(http.Header) error) error {
 	}
 	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
 	charset := params["charset"]
-	if err != nil || kind != "application/json" || (charset != "" && !strings.EqualFold(charset, "utf-8")) {
+	if err != nil || kind != millrace.JSONContentType || (charset != "" && !strings.EqualFold(charset, "utf-8")) {
 		return millrace.Errorf(millrace.CodeUnsupportedMedia, "a body must have the Content-Type application/json")
 	}
 	return nil

@@ -54,6 +54,9 @@ func badRequests() []bad {
 		{"lease", "POST", "/v1/queues/emails/lease", `{"max":1001,"wait":"2m"}`, 422, "invalid", []string{"body.max must be between 1 and 1000", "body.wait must be between 0s and 1m"}, nil},
 		{"live", "GET", "/v1/live?match=(&tenant=a:b&key=%0a", "", 422, "invalid", []string{"query.match is not a regular expression: missing closing )", "query.tenant must not contain ':'", "query.key must not contain control characters"}, nil},
 
+		{"live of nobody", "GET", "/v1/live?match=&tenant=&key=", "", 422, "invalid", []string{"query.match must not be empty", "query.tenant must not be empty", "query.key must not be empty"}, nil},
+		{"live of no tenant", "GET", "/v1/live?tenant=", "", 422, "invalid", []string{"query.tenant must not be empty"}, nil},
+
 		{"unknown path", "GET", "/v1/nothing", "", 404, "not_found", nil, nil},
 		{"root", "GET", "/", "", 404, "not_found", nil, nil},
 		{"trailing slash", "GET", "/v1/queues/", "", 404, "not_found", nil, nil},

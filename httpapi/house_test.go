@@ -254,3 +254,17 @@ func TestReadinessInWordsTakesTheTokenAndAnswersAlsoWhenTheStoreDoesNot(t *testi
 		t.Errorf("got %v", got)
 	}
 }
+
+func TestANodeThatTakesNoRequestsTellsOfItselfAlone(t *testing.T) {
+	s := newSite(t, openBroker(t), Options{HealthOnly: true, RootToken: "secret"})
+	for _, path := range []string{"/livez", "/readyz", "/healthz", "/openapi.json"} {
+		s.want(200, "GET", path, "")
+	}
+	s.want(401, "GET", "/metrics", "")
+	s.want(200, "GET", "/metrics", "", "Authorization", "Bearer secret")
+	for _, rt := range routes() {
+		if path := strings.NewReplacer("{", "", "}", "").Replace(rt.path); strings.HasPrefix(path, "/v1/") {
+			s.want(404, rt.method, path, "", "Authorization", "Bearer secret")
+		}
+	}
+}

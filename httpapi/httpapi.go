@@ -42,8 +42,9 @@ type Options struct {
 	// machine and from no other site's page.
 	RootToken string
 
-	// HealthOnly serves only what needs no token, such as /readyz: for a node that
-	// does other work and takes no requests.
+	// HealthOnly serves only what tells of the node itself: its health, its metrics, for
+	// which a token is needed as ever, and the description of what it serves. It is for a
+	// node that does other work and takes no requests.
 	HealthOnly bool
 
 	Version     string        // of the program, for the API's description
@@ -63,7 +64,7 @@ func Handler(b Backend, o Options) http.Handler {
 		routes: routes(), metrics: o.Metrics, tracer: tracing.New(o.TracerProvider),
 	}
 	if o.HealthOnly {
-		s.routes = slices.DeleteFunc(s.routes, func(rt route) bool { return rt.scope != scopeNone && rt.path != "/metrics" })
+		s.routes = slices.DeleteFunc(s.routes, func(rt route) bool { return !rt.ofNode })
 	}
 	if s.beatEvery == 0 {
 		s.beatEvery = beatEvery
@@ -120,7 +121,7 @@ type answer struct {
 	allow    string
 
 	kind   string                    // the body's content type; application/json if empty
-	stream func(http.ResponseWriter) // sends a body without an end, in place of body
+	stream func(http.ResponseWriter) // sends a body without an end, in place of body, after the rest of the answer
 }
 
 // ok answers 200 with a body.
@@ -148,7 +149,8 @@ func isClean(p string) bool {
 }
 
 // serve runs one request through its steps and sends what comes of it. The route
-// is how the request is known to those who watch: never its path.
+// is how the request is known to those who watch: never its path. A stream is answered when
+// it stands: how long its reader stays is no measure of the server.
 func (s *server) serve(w http.ResponseWriter, r *http.Request, route string, step func(http.ResponseWriter, *call) (answer, error)) {
 	start := time.Now()
 	c := &call{Request: r, id: requestID(r)}
@@ -158,6 +160,9 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, route string, ste
 	status := send(w, c, a, err)
 	span.Answered(status)
 	s.record(c, route, status, time.Since(start), err)
+	if err == nil && a.stream != nil {
+		a.stream(w)
+	}
 }
 
 // attempt runs a step; a panic is an internal error.

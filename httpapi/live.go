@@ -22,7 +22,13 @@ const (
 func (s *server) watch(c *call) (answer, error) {
 	q := c.URL.Query()
 	f := millrace.LiveFilter{Match: q.Get("match"), Tenant: q.Get("tenant"), Key: q.Get("key")}
-	if err := c.check(millrace.Invalid(f.Faults())); err != nil {
+	faults := f.Faults()
+	for _, name := range [...]string{"match", "tenant", "key"} {
+		if q.Has(name) && q.Get(name) == "" { // who left a word out must not see everything
+			faults = append(faults, millrace.Fault{Location: name, Message: "must not be empty"})
+		}
+	}
+	if err := c.check(millrace.Invalid(faults)); err != nil {
 		return answer{}, err
 	}
 	ctx, cancel := context.WithCancel(c.Context())

@@ -8,12 +8,20 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
 	"github.com/millrace-dev/millrace/api"
 )
+
+// patience is how long a test waits on a machine that has much else to do.
+const patience = 2 * time.Minute
 
 // watching is a stream that is being read.
 type watching struct {
@@ -25,7 +33,7 @@ type watching struct {
 // watch begins a stream and reads its first words.
 func (s *site) watch(query string) *watching {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/v1/live"+query, nil)
 	if err != nil {
 		s.t.Fatal(err)
@@ -104,7 +112,11 @@ func TestTheHeadOfAStreamHasNoBodyAndNoEndlessRequest(t *testing.T) {
 }
 
 func TestAReaderOfAStreamThatMissedSomethingIsTold(t *testing.T) {
-	s := newSite(t, openBroker(t), Options{})
+	h := Handler(openBroker(t), Options{Logger: quiet()})
+	h.(*server).frameWithin = patience // the test reads when all is published, however long that takes
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	s := &site{t: t, url: server.URL, client: server.Client(), header: http.Header{}}
 	w := s.watch("")
 	large := `{"type":"created","data":"` + strings.Repeat("x", 200<<10) + `"}`
 	batch := "[" + strings.TrimSuffix(strings.Repeat(large+",", 20), ",") + "]"
@@ -163,5 +175,34 @@ func TestAReaderThatDoesNotReadDoesNotHoldTheServer(t *testing.T) {
 	case <-ended:
 	case <-time.After(20 * time.Second):
 		t.Error("the request goes on")
+	}
+}
+
+// counted is the metrics of a site, as lines.
+type counted struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (c *counted) Request(route string, status int, _ time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lines = append(c.lines, fmt.Sprint(route, " ", status))
+}
+
+func (c *counted) Expose() (string, []byte, error) { return "", nil, nil }
+
+func (c *counted) seen() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.lines)
+}
+
+func TestAStreamIsCountedAndTracedWhenItStands(t *testing.T) {
+	count, spans := &counted{}, tracetest.NewSpanRecorder()
+	s := newSite(t, openBroker(t), Options{Metrics: count, TracerProvider: trace.NewTracerProvider(trace.WithSpanProcessor(spans))})
+	s.watch("?match=:orders:")
+	if got := count.seen(); !slices.Equal(got, []string{"GET /v1/live 200"}) || len(spans.Ended()) != 1 {
+		t.Errorf("while it is read: %q and %d spans", got, len(spans.Ended()))
 	}
 }

@@ -24,7 +24,7 @@ const unknownRoute = "unknown"
 // metricsRoutes are for those who watch.
 func metricsRoutes() []route {
 	return []route{
-		{method: "GET", path: "/metrics", scope: scopeManage, noun: "store", does: "Tell the metrics to Prometheus", anyQuery: true, handle: (*server).exposeMetrics},
+		{method: "GET", path: "/metrics", scope: scopeManage, ofNode: true, noun: "store", does: "Tell the metrics to Prometheus", anyQuery: true, handle: (*server).exposeMetrics},
 	}
 }
 

@@ -9,10 +9,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/millrace-dev/millrace"
 	"github.com/millrace-dev/millrace/api"
 )
-
-const jsonType = "application/json"
 
 // newDocument is the API's description before any route is added.
 func newDocument(version string) *huma.OpenAPI {
@@ -109,7 +108,7 @@ func (rt *route) operation(d description) *huma.Operation {
 		Parameters: rt.parameters(d), Responses: rt.responses(d), Extensions: map[string]any{"x-scope": string(rt.scope)},
 	}
 	if rt.body {
-		op.RequestBody = &huma.RequestBody{Content: media(jsonType, api.SchemaRef(d.in), d.inExample), Required: !d.inOptional}
+		op.RequestBody = &huma.RequestBody{Content: media(millrace.JSONContentType, api.SchemaRef(d.in), d.inExample), Required: !d.inOptional}
 		for kind, more := range d.forms {
 			op.RequestBody.Content[kind] = more
 		}
@@ -150,13 +149,13 @@ func (rt *route) responses(d description) map[string]*huma.Response {
 	case d.out == "":
 		add(http.StatusNoContent, nil)
 	default:
-		add(http.StatusOK, media(jsonType, api.SchemaRef(d.out), d.outExample))
+		add(http.StatusOK, media(millrace.JSONContentType, api.SchemaRef(d.out), d.outExample))
 	}
 	if d.creates {
-		add(http.StatusCreated, media(jsonType, api.SchemaRef(d.out), cmp.Or(d.newExample, d.outExample)))
+		add(http.StatusCreated, media(millrace.JSONContentType, api.SchemaRef(d.out), cmp.Or(d.newExample, d.outExample)))
 	}
 	if d.unready {
-		both := media(jsonType, api.SchemaRef(d.out), "")
+		both := media(millrace.JSONContentType, api.SchemaRef(d.out), "")
 		maps.Copy(both, media(api.ProblemType, api.SchemaRef(api.ProblemName(http.StatusServiceUnavailable)), ""))
 		add(http.StatusServiceUnavailable, both)
 	}

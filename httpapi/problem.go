@@ -30,7 +30,7 @@ func send(w http.ResponseWriter, c *call, a answer, err error) int {
 	if a.location != "" {
 		h.Set("Location", a.location)
 	}
-	kind := cmp.Or(a.kind, "application/json")
+	kind := cmp.Or(a.kind, millrace.JSONContentType)
 	if err != nil {
 		a, kind = problem(h, err, c.id), api.ProblemType
 	}
@@ -40,9 +40,8 @@ func send(w http.ResponseWriter, c *call, a answer, err error) int {
 	if a.status != http.StatusNoContent {
 		h.Set("Content-Type", kind)
 	}
-	if a.stream != nil {
+	if a.stream != nil { // the body follows
 		w.WriteHeader(a.status)
-		a.stream(w)
 		return a.status
 	}
 	if a.status != http.StatusNoContent {

@@ -17,6 +17,7 @@ type route struct {
 	method   string
 	path     string
 	scope    scope
+	ofNode   bool   // it tells of the node itself, and is served by one that takes no requests
 	noun     string // what it is about
 	does     string // one line for the API's description
 	query    []string
@@ -121,10 +122,10 @@ func houseRoutes() []route {
 		{method: "PUT", path: "/v1/definitions", scope: scopeManage, noun: "store", does: "Apply a document of definitions, all or nothing", query: []string{"prune", "dry_run"}, body: true, handle: (*server).putDefinitions},
 		{method: "GET", path: "/v1/nodes", scope: scopeManage, noun: "node", does: "List the processes that have joined the store", handle: (*server).nodes},
 		{method: "GET", path: "/v1/stats", scope: scopeManage, noun: "store", does: "Describe the store", handle: (*server).stats},
-		{method: "GET", path: "/livez", scope: scopeNone, noun: "store", does: "Say that the process lives", anyQuery: true, handle: (*server).live},
-		{method: "GET", path: "/readyz", scope: scopeNone, noun: "store", does: "Say whether requests can be served", anyQuery: true, handle: (*server).ready},
-		{method: "GET", path: "/healthz", scope: scopeNone, noun: "store", does: "Say whether requests can be served", anyQuery: true, handle: (*server).ready},
-		{method: "GET", path: "/openapi.json", scope: scopeNone, noun: "store", does: "Describe this API", anyQuery: true, handle: (*server).describe},
+		{method: "GET", path: "/livez", scope: scopeNone, ofNode: true, noun: "store", does: "Say that the process lives", anyQuery: true, handle: (*server).live},
+		{method: "GET", path: "/readyz", scope: scopeNone, ofNode: true, noun: "store", does: "Say whether requests can be served", anyQuery: true, handle: (*server).ready},
+		{method: "GET", path: "/healthz", scope: scopeNone, ofNode: true, noun: "store", does: "Say whether requests can be served", anyQuery: true, handle: (*server).ready},
+		{method: "GET", path: "/openapi.json", scope: scopeNone, ofNode: true, noun: "store", does: "Describe this API", anyQuery: true, handle: (*server).describe},
 	}
 }
 

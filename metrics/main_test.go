@@ -47,7 +47,7 @@ func startNode(t *testing.T, store string, o broker.Options) *node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := b.Close(ctx); err != nil {
 			t.Error(err)

@@ -30,6 +30,9 @@ const (
 // Tolerance is how far a request's timestamp may be from the receiver's clock.
 const Tolerance = 5 * time.Minute
 
+// ErrNoSecret is why a request is not signed.
+var ErrNoSecret = errors.New("webhook: there is no secret to sign with")
+
 // Why a request is not believed.
 var (
 	ErrMissingHeader = errors.New("webhook: a header is missing or malformed")
@@ -62,8 +65,11 @@ func keyOf(secret string) ([]byte, error) {
 }
 
 // Sign is the signature header of a request: one signature for each secret, so that
-// a receiver may know any of them.
+// a receiver may know any of them. Without a secret nothing is signed: ErrNoSecret.
 func Sign(secrets []string, id string, at time.Time, body []byte) (string, error) {
+	if len(secrets) == 0 {
+		return "", ErrNoSecret
+	}
 	signatures := make([]string, len(secrets))
 	for i, secret := range secrets {
 		key, err := keyOf(secret)

@@ -132,6 +132,12 @@ func TestASecretHasItsFormAndLength(t *testing.T) {
 	}
 }
 
+func TestNothingIsSignedWithoutASecret(t *testing.T) {
+	if signature, err := Sign(nil, "b", time.Now(), nil); !errors.Is(err, ErrNoSecret) || signature != "" {
+		t.Errorf("%q, %v", signature, err)
+	}
+}
+
 func FuzzVerifyNeverBelievesWhatItDidNotSign(f *testing.F) {
 	secret := NewSecret()
 	f.Add("b-1", "1700000000", "v1,AAAA", []byte("[]"))

@@ -7,6 +7,12 @@
 // what was not begun goes back to its queue at once. A handler may see a message
 // twice (its lease was lost, or the process died): Message.Attempt and the
 // event's id tell.
+//
+// What goes back has used up an attempt, although no handler has seen it. So a
+// message on its last attempt, which would become a dead letter, does not go
+// back: it is handled while the drain time lasts. What is left of those when it is over is
+// a dead letter, with an error that says so, and can be redriven. From a queue that allows one
+// attempt only, nothing is leased ahead.
 package worker
 
 import (
@@ -45,7 +51,7 @@ type Middleware func(Handler) Handler
 // Options are the settings of a consumer. The zero value is usable.
 type Options struct {
 	Concurrency int           // handlers at a time; 1 if 0
-	Prefetch    int           // messages leased ahead of the handlers; as many as Concurrency if 0, none if negative
+	Prefetch    int           // messages leased ahead of the handlers; as many as Concurrency if 0, none if negative or if the queue allows one attempt only
 	Lease       time.Duration // the queue's if 0; extended while a message is held
 	Consumer    string        // a name; what it held before a restart is released when Consume begins
 	Drain       time.Duration // for handlers to finish after ctx ends; 25 s if 0
@@ -86,8 +92,8 @@ const (
 // Consume leases messages of a queue and hands each to the handler, until ctx
 // ends; then it leases no more, lets handlers finish for the drain time, cancels
 // their contexts, and returns when all have returned and are settled. What was
-// leased and not begun is given back. A queue that does not exist is an error at
-// once.
+// leased and not begun is given back, unless that would make it a dead letter. A queue that
+// does not exist is an error at once.
 func Consume(ctx context.Context, s Source, queue string, h Handler, o Options) error {
 	if h == nil {
 		return errors.New("consume: a handler is required")
@@ -95,17 +101,15 @@ func Consume(ctx context.Context, s Source, queue string, h Handler, o Options) 
 	for i := len(o.Middleware) - 1; i >= 0; i-- {
 		h = o.Middleware[i](h)
 	}
-	c, err := newConsumer(ctx, s, queue, o)
+	c, err := newConsumer(ctx, s, queue, o, 0)
 	if err != nil {
 		return err
 	}
 	return c.run(ctx, func(work context.Context) {
 		for m := range c.fetched {
-			if ctx.Err() != nil {
-				c.giveBack(m)
-				continue
+			for _, m := range c.toHandle(ctx, work, m) {
+				c.handle(work, m, h)
 			}
-			c.handle(work, m, h)
 		}
 	})
 }
@@ -121,20 +125,13 @@ func ConsumeBatches(ctx context.Context, s Source, queue string, h BatchHandler,
 	}
 	o.BatchSize = orDefault(o.BatchSize, defaultBatch)
 	o.BatchWithin = orDefault(o.BatchWithin, defaultWithin)
-	o.Prefetch = max(o.Prefetch, o.BatchSize*orDefault(o.Concurrency, 1))
-	c, err := newConsumer(ctx, s, queue, o)
+	c, err := newConsumer(ctx, s, queue, o, o.BatchSize*orDefault(o.Concurrency, 1))
 	if err != nil {
 		return err
 	}
 	return c.run(ctx, func(work context.Context) {
-		for {
-			batch := c.gather()
-			switch {
-			case len(batch) == 0:
-				return
-			case ctx.Err() != nil:
-				c.giveBack(batch...)
-			default:
+		for batch := c.gather(); len(batch) > 0; batch = c.gather() {
+			if batch = c.toHandle(ctx, work, batch...); len(batch) > 0 {
 				c.handleBatch(work, batch, h)
 			}
 		}
@@ -154,6 +151,7 @@ type consumer struct {
 	queues  millrace.QueueService
 	queue   string
 	options Options
+	last    int // the attempt after which a message is a dead letter; 0 if there is none
 
 	fetched chan millrace.Message // leased, not yet begun; the fetcher closes it
 	room    chan struct{}         // one for each message that may be held
@@ -162,7 +160,8 @@ type consumer struct {
 	tracer  tracing.Tracer
 }
 
-func newConsumer(ctx context.Context, s Source, queue string, o Options) (*consumer, error) {
+// newConsumer prepares a consumer that leases at least so many messages ahead, for its batches.
+func newConsumer(ctx context.Context, s Source, queue string, o Options, ahead int) (*consumer, error) {
 	if o.Concurrency < 0 || o.Lease < 0 || o.Drain < 0 {
 		return nil, errors.New("consume: concurrency, lease and drain must not be negative")
 	}
@@ -171,7 +170,11 @@ func newConsumer(ctx context.Context, s Source, queue string, o Options) (*consu
 		return nil, fmt.Errorf("consume queue %s: %w", queue, err)
 	}
 	o.Concurrency = orDefault(o.Concurrency, 1)
-	o.Prefetch = max(0, orDefault(o.Prefetch, o.Concurrency))
+	last := lastAttempt(&q.Spec)
+	if o.Prefetch = orDefault(o.Prefetch, o.Concurrency); last == 1 {
+		o.Prefetch = 0
+	}
+	o.Prefetch = max(ahead, o.Prefetch)
 	o.Drain = orDefault(o.Drain, defaultDrain)
 	o.Lease = orDefault(o.Lease, q.Spec.Lease)
 	if o.Logger == nil {
@@ -179,12 +182,20 @@ func newConsumer(ctx context.Context, s Source, queue string, o Options) (*consu
 	}
 	held := o.Concurrency + o.Prefetch
 	c := &consumer{
-		queues: s.Queues(), queue: queue, options: o,
+		queues: s.Queues(), queue: queue, options: o, last: last,
 		fetched: make(chan millrace.Message, held), room: make(chan struct{}, held),
 		settler: newSettler(s.Queues(), queue, o), tracer: tracing.New(o.TracerProvider),
 	}
 	c.keeper = newKeeper(s.Queues(), queue, o)
 	return c, c.takeBack(ctx)
+}
+
+// lastAttempt is the attempt after which a queue's messages are dead letters; 0 if they never are.
+func lastAttempt(q *millrace.QueueSpec) int {
+	if q.OnExhausted == millrace.ExhaustedBlock {
+		return 0
+	}
+	return q.MaxAttempts
 }
 
 // takeBack releases what this consumer held before it was restarted.
@@ -280,14 +291,28 @@ func (c *consumer) accept(messages []millrace.Message) {
 	}
 }
 
-// giveBack returns what was leased and not begun.
-func (c *consumer) giveBack(messages ...millrace.Message) {
-	at := time.Duration(0)
-	for _, m := range messages {
-		c.keeper.drop(m)
-		c.settler.add(millrace.Retry, millrace.Settlement{Receipt: m.Receipt, Delay: &at, Error: "the consumer stopped before it began"})
-		c.release(1)
+// toHandle is which of some messages that were not begun are to be handled: all of them until
+// ctx ends; then, while the work may go on, those on their last attempt. The others are given back.
+func (c *consumer) toHandle(ctx, work context.Context, messages ...millrace.Message) (list []millrace.Message) {
+	if ctx.Err() == nil {
+		return messages
 	}
+	for _, m := range messages {
+		if c.last > 0 && m.Attempt >= c.last && work.Err() == nil {
+			list = append(list, m)
+		} else {
+			c.giveBack(m)
+		}
+	}
+	return list
+}
+
+// giveBack returns what was leased and not begun.
+func (c *consumer) giveBack(m millrace.Message) {
+	at := time.Duration(0)
+	c.keeper.drop(m)
+	c.settler.add(millrace.Retry, millrace.Settlement{Receipt: m.Receipt, Delay: &at, Error: "the consumer stopped before it began"})
+	c.release(1)
 }
 
 // reserve waits for room and takes all there is, up to what one lease may bring.

@@ -8,12 +8,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/millrace-dev/millrace"
 	"github.com/millrace-dev/millrace/broker"
+	"github.com/millrace-dev/millrace/engine/enginetest"
 	"github.com/millrace-dev/millrace/internal/importguard"
 	"github.com/millrace-dev/millrace/worker"
 )
@@ -27,11 +29,24 @@ var quiet = slog.New(slog.DiscardHandler)
 func open(t *testing.T, change ...func(*millrace.QueueSpec)) *broker.Broker {
 	t.Helper()
 	b, err := broker.Open(t.Context(), "memory:", broker.Options{Logger: quiet})
+	return with(t, b, err, change...)
+}
+
+// openModel opens a broker that lives on the clock of a synctest bubble.
+func openModel(t *testing.T, change ...func(*millrace.QueueSpec)) *broker.Broker {
+	t.Helper()
+	b, err := broker.New(t.Context(), enginetest.NewModel(1, time.Now), broker.Options{Logger: quiet})
+	return with(t, b, err, change...)
+}
+
+// with is a broker that was opened, with a queue.
+func with(t *testing.T, b *broker.Broker, err error, change ...func(*millrace.QueueSpec)) *broker.Broker {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := b.Close(ctx); err != nil {
 			t.Error(err)
@@ -77,17 +92,24 @@ func consume(t *testing.T, b *broker.Broker, h worker.Handler, o worker.Options)
 func eventually(t *testing.T, b *broker.Broker, want millrace.QueueCounts) {
 	t.Helper()
 	var got millrace.QueueCounts
-	for range 1000 {
+	until(t, func() string { return fmt.Sprintf("got %+v, want %+v", got, want) }, func() bool {
 		q, err := b.Queues().Get(t.Context(), "q")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got = q.QueueCounts; got == want {
-			return
+		got = q.QueueCounts
+		return got == want
+	})
+}
+
+// until waits for a condition, or says what is the matter.
+func until(t *testing.T, matter func() string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal(matter())
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
-	t.Fatalf("got %+v, want %+v", got, want)
 }
 
 func TestAHandledMessageIsAcked(t *testing.T) {
@@ -166,21 +188,32 @@ func TestNoMoreHandlersRunThanAllowed(t *testing.T) {
 }
 
 func TestALeaseIsExtendedWhileItsHandlerRuns(t *testing.T) {
-	b := open(t, func(s *millrace.QueueSpec) { s.Lease = 300 * time.Millisecond })
-	publish(t, b, 1)
-	var calls atomic.Int64
-	consume(t, b, func(ctx context.Context, _ millrace.Message) error {
-		calls.Add(1)
-		select {
-		case <-time.After(1200 * time.Millisecond): // four leases long
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
+	synctest.Test(t, func(t *testing.T) {
+		b := openModel(t, func(s *millrace.QueueSpec) { s.Lease = 30 * time.Second })
+		publish(t, b, 1)
+		var calls atomic.Int64
+		stop := consume(t, b, func(ctx context.Context, _ millrace.Message) error {
+			calls.Add(1)
+			return pause(ctx, 2*time.Minute) // four leases long
+		}, worker.Options{Concurrency: 2})
+		eventually(t, b, millrace.QueueCounts{Leased: 1})
+		time.Sleep(3 * time.Minute)
+		eventually(t, b, millrace.QueueCounts{})
+		if got := calls.Load(); got != 1 {
+			t.Errorf("handled %d times, want once", got)
 		}
-	}, worker.Options{Concurrency: 2})
-	eventually(t, b, millrace.QueueCounts{})
-	if got := calls.Load(); got != 1 {
-		t.Errorf("handled %d times, want once", got)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -198,7 +231,7 @@ func TestALostLeaseEndsTheHandlersContext(t *testing.T) {
 	}, worker.Options{})
 	select {
 	case <-ended:
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the handler was not told")
 	}
 }
@@ -282,28 +315,29 @@ func TestMiddlewareWrapsTheHandlerInItsOrder(t *testing.T) {
 }
 
 func TestABatchBeginsWhenItIsFullOrItsTimeIsOver(t *testing.T) {
-	b := open(t)
-	publish(t, b, 25)
-	var mu sync.Mutex
-	var sizes []int
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		done <- worker.ConsumeBatches(ctx, b, "q", func(_ context.Context, batch []millrace.Message) error {
-			mu.Lock()
-			defer mu.Unlock()
-			sizes = append(sizes, len(batch))
-			return nil
-		}, worker.Options{BatchSize: 10, BatchWithin: 200 * time.Millisecond, Logger: quiet})
-	}()
-	eventually(t, b, millrace.QueueCounts{})
-	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	if got, want := fmt.Sprint(sizes), "[10 10 5]"; got != want {
-		t.Errorf("got batches of %s, want %s", got, want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := openModel(t)
+		publish(t, b, 25)
+		var sizes []int
+		var times []time.Duration
+		began := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			done <- worker.ConsumeBatches(ctx, b, "q", func(_ context.Context, batch []millrace.Message) error {
+				sizes, times = append(sizes, len(batch)), append(times, time.Since(began))
+				return nil
+			}, worker.Options{BatchSize: 10, BatchWithin: 200 * time.Millisecond, Logger: quiet})
+		}()
+		time.Sleep(time.Second)
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if got, want := fmt.Sprint(sizes, times), "[10 10 5] [0s 0s 200ms]"; got != want {
+			t.Errorf("got batches of %s, want %s", got, want)
+		}
+	})
 }
 
 func TestEachMessageOfABatchCanHaveItsOwnResult(t *testing.T) {
@@ -353,12 +387,7 @@ func TestHooksSeeMessagesGoBy(t *testing.T) {
 		Settled: func(_ millrace.Verb, n, _ int, _ error) { acked.Add(int64(n)) },
 	}})
 	eventually(t, b, millrace.QueueCounts{})
-	for range 200 {
-		if acked.Load() == 5 {
-			break
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	until(t, func() string { return "the settlements are not told of" }, func() bool { return acked.Load() == 5 })
 	if leased.Load() != 5 || started.Load() != 5 || done.Load() != 5 || acked.Load() != 5 {
 		t.Errorf("got %d leased, %d started, %d done, %d settled", leased.Load(), started.Load(), done.Load(), acked.Load())
 	}
@@ -378,15 +407,27 @@ func TestWhatWasFetchedAheadIsGivenBackWhenTheConsumerStops(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	for range 1000 { // the one that failed comes back after its backoff
-		q, err := b.Queues().Get(t.Context(), "q")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if q.Ready == 10 {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
+	eventually(t, b, millrace.QueueCounts{Ready: 10}) // the one that failed comes back after its backoff
+}
+
+func TestABadDelayOfOneMessageDoesNotSpoilTheOthers(t *testing.T) {
+	b := open(t)
+	publish(t, b, 3)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- worker.ConsumeBatches(ctx, b, "q", func(_ context.Context, batch []millrace.Message) error {
+			results := make(worker.Results, len(batch))
+			for i := range batch {
+				results[i] = worker.RetryAfter(time.Hour, errors.New("later"))
+			}
+			results[0] = worker.RetryAfter(100*millrace.MaxDelay, errors.New("much later"))
+			return results
+		}, worker.Options{BatchSize: 3, BatchWithin: time.Minute, Logger: quiet})
+	}()
+	eventually(t, b, millrace.QueueCounts{Delayed: 3})
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
 	}
-	t.Error("something stayed leased")
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/millrace-dev/millrace"
 )
 
-// RetryAfter is an error that asks for another attempt after a delay.
+// RetryAfter is an error that asks for another attempt after a delay: at once if it
+// is negative, after millrace.MaxDelay if it is longer.
 func RetryAfter(d time.Duration, err error) error { return &verdict{delay: &d, err: err} }
 
 // Bury is an error that asks for no further attempt: the message goes to the dead letters.
@@ -35,7 +36,7 @@ func settlementOf(m millrace.Message, err error) (millrace.Verb, millrace.Settle
 	if err == nil {
 		return millrace.Ack, item
 	}
-	item.Error = err.Error()
+	item.Error = millrace.CutError(err.Error())
 	var v *verdict
 	if !errors.As(err, &v) {
 		return millrace.Retry, item
@@ -43,6 +44,9 @@ func settlementOf(m millrace.Message, err error) (millrace.Verb, millrace.Settle
 	if v.bury {
 		return millrace.Bury, item
 	}
-	item.Delay = v.delay
+	if v.delay != nil { // one that no queue takes would spoil the settlement of all that go with it
+		delay := min(max(0, *v.delay), millrace.MaxDelay)
+		item.Delay = &delay
+	}
 	return millrace.Retry, item
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -53,7 +52,7 @@ func (a *applyFlags) run(cmd *cobra.Command, r *remote) error {
 	if err != nil {
 		return &usageError{err}
 	}
-	if a.Prune && !bytes.Contains(content, []byte("queues")) {
+	if a.Prune && !src.names("queues") {
 		return usagef("%s names no queues, so --prune would remove all of them: write `queues: {}` into it if that is meant", name)
 	}
 	c, err := r.open()
@@ -61,7 +60,7 @@ func (a *applyFlags) run(cmd *cobra.Command, r *remote) error {
 		return err
 	}
 	defer c.Close()
-	if err := a.spare(cmd.Context(), c.Subscriptions(), name, content); err != nil {
+	if err := a.spare(cmd.Context(), c.Subscriptions(), src); err != nil {
 		return err
 	}
 	var before map[string]string
@@ -83,13 +82,13 @@ func (a *applyFlags) run(cmd *cobra.Command, r *remote) error {
 
 // spare refuses to prune subscriptions by a document that does not speak of them: it may be
 // older than they are.
-func (a *applyFlags) spare(ctx context.Context, subs millrace.SubscriptionService, name string, content []byte) error {
-	if !a.Prune || bytes.Contains(content, []byte("subscriptions")) {
+func (a *applyFlags) spare(ctx context.Context, subs millrace.SubscriptionService, src *source) error {
+	if !a.Prune || src.names("subscriptions") {
 		return nil
 	}
 	list, _, err := subs.List(ctx, millrace.Page{Limit: 1})
 	if err == nil && len(list) > 0 {
-		return usagef("%s names no subscriptions, so --prune would remove all of them: write `subscriptions: {}` into it if that is meant", name)
+		return usagef("%s names no subscriptions, so --prune would remove all of them: write `subscriptions: {}` into it if that is meant", src.name)
 	}
 	return err
 }

@@ -146,10 +146,17 @@ func TestAnEmptyDocumentPrunesNothingUnlessItSaysSo(t *testing.T) {
 	if code, _, errs := fed(t, houseYAML, "apply", "-f", "-"); code != exitOK {
 		t.Fatal(errs)
 	}
-	for _, empty := range []string{"", "# queue\n", "{}"} {
+	for _, empty := range []string{
+		"", "# queue\n", "{}",
+		"# queues\n", "tenants: {} # of the queues\n", "# queues\nsubscriptions: {}\n", "tenants: {queues: {}}\n", `{"tenants":{"queues":{}}}`, `{"subscriptions":{}}`,
+		"# subscriptions\nqueues: {}\n", "queues:\n  subscriptions: {match: x}\n", `{"queues":{"subscriptions":{"match":"x"}}}`,
+	} {
 		if code, _, errs := fed(t, empty, "apply", "-f", "-", "--prune"); code != exitUsage || !strings.Contains(errs, "if that is meant") {
 			t.Errorf("%q: exit %d, %s", empty, code, errs)
 		}
+	}
+	if code, out, errs := command(t, "export", "--json"); code != exitOK || !strings.Contains(out, `"s.ms"`) || !strings.Contains(out, `"shop"`) {
+		t.Errorf("something is gone: exit %d, %q, %s", code, out, errs)
 	}
 	if code, out, errs := fed(t, "queues: {}\nsubscriptions: {}\n", "apply", "-f", "-", "--prune"); code != exitOK || !strings.Contains(out, "5 deleted") {
 		t.Errorf("exit %d, %q, %s", code, out, errs)

@@ -283,6 +283,19 @@ func (c *config) readSecret(name string) error {
 	return nil
 }
 
+// clientToken is what is shown to a server: the token, or else the root token.
+func (c *config) clientToken() (string, error) {
+	if token := c.text("token"); token != "" {
+		return token, nil
+	}
+	if c.text("root-token") == "" { // and check has read no file of it
+		if err := c.readSecret("root-token"); err != nil {
+			return "", err
+		}
+	}
+	return c.text("root-token"), nil
+}
+
 // The values of settings that check has found to be good.
 
 func (c *config) text(name string) string { return c.values[name].text() }

@@ -67,11 +67,6 @@ func (d *demoFlags) run(ctx context.Context, stdin io.Reader, stdout io.Writer) 
 	if !loopback(d.listen) {
 		return usagef("--listen must be a loopback address")
 	}
-	if d.lasts > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, d.lasts)
-		defer cancel()
-	}
 	quiet := slog.New(slog.DiscardHandler)
 	b, err := broker.Open(ctx, d.store, broker.Options{Version: version, Logger: quiet})
 	if err != nil {
@@ -104,7 +99,13 @@ func (d *demoFlags) play(ctx context.Context, b *broker.Broker, stdin io.Reader,
 	return err
 }
 
+// show shows the tenants until their time is over; what it took to begin does not count.
 func (d *demoFlags) show(ctx context.Context, s *stage, stdin io.Reader, stdout io.Writer) error {
+	if d.lasts > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d.lasts)
+		defer cancel()
+	}
 	out, ok := stdout.(*os.File)
 	if !d.plain && ok && term.IsTerminal(int(out.Fd())) {
 		return drawDemo(ctx, s, stdin, out)

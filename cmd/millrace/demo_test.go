@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -13,9 +14,26 @@ import (
 	"github.com/millrace-dev/millrace/millracetest"
 )
 
+// audience watches the demo and has it stopped when it has seen two pictures.
+type audience struct {
+	bytes.Buffer
+	stop func()
+}
+
+func (a *audience) Write(p []byte) (int, error) {
+	n, err := a.Buffer.Write(p)
+	if strings.Count(a.String(), "TENANT") >= 2 && strings.Contains(a.String(), "last turns: ") {
+		a.stop()
+	}
+	return n, err
+}
+
 func TestTheDemoShowsEveryTenant(t *testing.T) {
-	var out, errs bytes.Buffer
-	code := run(t.Context(), []string{"demo", "--plain", "--for", "2500ms", "--listen", "127.0.0.1:0"}, strings.NewReader(""), &out, &errs)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	out := &audience{stop: stop}
+	var errs bytes.Buffer
+	code := run(ctx, []string{"demo", "--plain", "--listen", "127.0.0.1:0"}, strings.NewReader(""), out, &errs)
 	if code != exitOK {
 		t.Fatalf("exit %d, %q", code, errs.String())
 	}
@@ -25,7 +43,17 @@ func TestTheDemoShowsEveryTenant(t *testing.T) {
 		}
 	}
 	if strings.Count(out.String(), "TENANT") < 2 {
-		t.Errorf("only one picture in two seconds: %s", out.String())
+		t.Errorf("fewer than two pictures in a minute: %s", out.String())
+	}
+}
+
+func TestTheDemoEndsByItselfAfterItsTime(t *testing.T) {
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	var errs bytes.Buffer
+	code := run(ctx, []string{"demo", "--plain", "--for", "1ms", "--listen", "127.0.0.1:0"}, strings.NewReader(""), io.Discard, &errs)
+	if code != exitOK || ctx.Err() != nil {
+		t.Errorf("exit %d, %q, %v", code, errs.String(), ctx.Err())
 	}
 }
 

@@ -79,12 +79,12 @@ func (d *doctor) askServer(ctx context.Context) error {
 	found, err := c.Diagnose(ctx)
 	switch millrace.CodeOf(err) {
 	case "":
-		d.add("server", millrace.GradeOK, d.remote.server+" answers"+kindOfStore(ctx, c)+"; what follows is what it says of it", "")
+		d.add("server", millrace.GradeOK, d.config.text("server")+" answers"+kindOfStore(ctx, c)+"; what follows is what it says of it", "")
 		d.found = append(d.found, found...)
 	case millrace.CodeUnauthenticated, millrace.CodeForbidden:
 		return err // what to do about it is told with every such error
 	default:
-		d.add("server", millrace.GradeFail, d.remote.server+" does not answer: "+err.Error(), "start it with `millrace serve`, or name another with --server")
+		d.add("server", millrace.GradeFail, d.config.text("server")+" does not answer: "+err.Error(), "start it with `millrace serve`, or name another with --server")
 	}
 	return nil
 }
@@ -129,10 +129,10 @@ func (d *doctor) askHolder(ctx context.Context) {
 	defer c.Close()
 	found, err := c.Diagnose(ctx)
 	if err != nil {
-		d.add("store", millrace.GradeWarn, "another process holds it, and "+d.remote.server+" does not tell of it", next)
+		d.add("store", millrace.GradeWarn, "another process holds it, and "+d.config.text("server")+" does not tell of it", next)
 		return
 	}
-	d.add("holder", millrace.GradeOK, "another process holds the store; what follows is what "+d.remote.server+" says", "")
+	d.add("holder", millrace.GradeOK, "another process holds the store; what follows is what "+d.config.text("server")+" says", "")
 	d.found = append(d.found, found...)
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,7 +21,11 @@ import (
 type source struct {
 	name  string         // of the file
 	lines map[string]int // of each member, by its location; nil if not known
+	given []string       // the kinds of definitions that it speaks of, if only to say that there are none
 }
+
+// names reports whether the document speaks of a kind of definitions.
+func (s *source) names(kind string) bool { return slices.Contains(s.given, kind) }
 
 // readDocument reads definitions from YAML or, if it begins with a brace, JSON.
 func readDocument(name string, content []byte) (millrace.Document, *source, error) {
@@ -35,7 +41,19 @@ func readDocument(name string, content []byte) (millrace.Document, *source, erro
 		}
 	}
 	doc, err := api.DecodeDocument(content)
+	if err == nil {
+		src.given, err = members(content)
+	}
 	return doc, src, src.explain(err)
+}
+
+// members are the names of a JSON object's members.
+func members(object []byte) ([]string, error) {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(object, &all); err != nil {
+		return nil, fmt.Errorf("read the document's kinds: %w", err)
+	}
+	return slices.Sorted(maps.Keys(all)), nil
 }
 
 // explain says of every fault where in the file it is.

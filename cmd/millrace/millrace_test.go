@@ -16,7 +16,15 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// asItself makes the tests' binary be the program, for those that need a process of it.
+const asItself = "MILLRACE_TEST_IS_THE_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asItself) != "" {
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // command runs one command line and returns what it printed.
 func command(t *testing.T, args ...string) (code int, stdout, stderr string) {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"io"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -128,56 +126,4 @@ func newQueuePurge(r *remote) *cobra.Command {
 	cmd.Flags().StringVar(&tenant, "tenant", "", "of this tenant alone")
 	cmd.Flags().BoolVar(&yes, "yes", false, "yes, for good")
 	return cmd
-}
-
-func newQueuePause(r *remote) *cobra.Command {
-	return action(r, "pause NAME", "Stop the leasing of a queue; events still come in", millrace.QueueService.Pause)
-}
-
-func newQueueResume(r *remote) *cobra.Command {
-	return action(r, "resume NAME", "End a pause", millrace.QueueService.Resume)
-}
-
-// action is a command that needs only a queue's name.
-func action(r *remote, use, short string, do func(q millrace.QueueService, ctx context.Context, name string) error) *cobra.Command {
-	return &cobra.Command{
-		Use:   use,
-		Short: short,
-		Args:  exactArgs("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.open()
-			if err != nil {
-				return err
-			}
-			return do(c.Queues(), cmd.Context(), args[0])
-		},
-	}
-}
-
-func newQueueInject(r *remote) *cobra.Command {
-	return &cobra.Command{
-		Use:     "inject NAME",
-		Short:   "Put stored events, as JSON from standard input, into this queue alone",
-		Example: "  echo '{\"events\":[{\"id\":\"a-1\",\"topic\":\"orders\",\"type\":\"created\",\"time\":\"2026-11-15T01:13:00Z\",\"seq\":41}]}' | millrace queue inject emails",
-		Args:    exactArgs("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := io.ReadAll(cmd.InOrStdin())
-			if err != nil {
-				return err
-			}
-			events, err := api.DecodeInject(text)
-			if err != nil {
-				return hint(err, `Give {"events":[…]} with the events as a queue or a listing shows them.`)
-			}
-			c, err := r.open()
-			if err != nil {
-				return err
-			}
-			n, err := c.Queues().Inject(cmd.Context(), args[0], events...)
-			if err != nil {
-				return err
-			}
-			return r.print(cmd, api.AppendInjected(nil, n), [][]string{{"INJECTED"}, {strconv.Itoa(n)}})
-		},
-	}
 }

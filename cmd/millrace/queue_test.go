@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -135,9 +136,30 @@ func TestInjectedEventsThroughTheCommandLine(t *testing.T) {
 		t.Fatal(errs.String())
 	}
 	s.want(`"seq": 41`, "queue lease emails --max 2 --json")
-	code := run(t.Context(), []string{"queue", "inject", "emails", "--server", s.url}, strings.NewReader(`{"events":[{}]}`), &out, &errs)
-	if code != exitFailure || !strings.Contains(errs.String(), "body.events[0].seq is required") || !strings.Contains(errs.String(), "as a queue or a listing shows them") {
-		t.Errorf("exit %d, %q", code, errs.String())
+}
+
+func TestQueuesAndSubscriptionsTakeInjectedEventsAlike(t *testing.T) {
+	s := shell{t, server(t, "--store", "memory:")}
+	s.want("emails", "queue create emails --match nothing-else")
+	s.want("shop", "subscription create shop --callback https://shop.example/hook --topic nothing-else")
+	event := `{"id":"e-%d","topic":"orders","type":"created","time":"2026-11-15T01:13:00Z","seq":%d,"data":"` + strings.Repeat("x", 200<<10) + `"}`
+	var large []string // more than one request
+	for n := range 30 {
+		large = append(large, fmt.Sprintf(event, n, n+1))
+	}
+	for _, line := range []string{"queue inject emails", "subscription inject shop"} {
+		args := append(strings.Fields(line), "--server", s.url)
+		code, _, errs := fed(t, `{"events":[{}]}`, args...)
+		if code != exitUsage || !strings.Contains(errs, "body.events[0].seq is required") || !strings.Contains(errs, "as a listing or a batch shows them") {
+			t.Errorf("%s: exit %d, %q", line, code, errs)
+		}
+		if code, out, errs := fed(t, `{"events":[`+strings.Join(large, ",")+`]}`, args...); code != exitOK || !strings.Contains(out, "30") {
+			t.Errorf("%s: exit %d, %q, %q", line, code, out, errs)
+		}
+		shown, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(found(line).Example), "echo '"), "'")
+		if code, out, errs := fed(t, shown, args...); code != exitOK || !strings.Contains(out, "1") {
+			t.Errorf("%s, its example: exit %d, %q, %q", line, code, out, errs)
+		}
 	}
 }
 

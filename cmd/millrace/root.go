@@ -102,9 +102,8 @@ func roomHint(err error) string {
 
 // remote is how the commands that talk to a server reach it.
 type remote struct {
-	server, token string
-	json          bool
-	config        *config // all settings; set before a command runs
+	json   bool
+	config *config // all settings; set before a command runs
 }
 
 // ownCheck marks a command that checks the settings itself, with more that it knows.
@@ -146,18 +145,16 @@ func (r *remote) configure(cmd *cobra.Command) error {
 	if err := r.config.check(cmd.Name()); err != nil {
 		return &usageError{err}
 	}
-	r.server, r.token = r.config.text("server"), r.config.text("token")
 	return nil
 }
 
 // open returns a client of the server.
 func (r *remote) open() (*client.Client, error) {
-	r.server, r.token = r.config.text("server"), r.config.text("token")
-	token := r.token
-	if token == "" {
-		token = os.Getenv("MILLRACE_ROOT_TOKEN")
+	token, err := r.config.clientToken()
+	if err != nil {
+		return nil, &usageError{err}
 	}
-	c, err := client.New(r.server, client.Options{Token: token, RetryFor: 2 * time.Second})
+	c, err := client.New(r.config.text("server"), client.Options{Token: token, RetryFor: 2 * time.Second})
 	if err != nil {
 		return nil, &usageError{err}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,9 @@ import (
 	"github.com/millrace-dev/millrace/api"
 	"github.com/millrace-dev/millrace/client"
 )
+
+// sendWithin is how long the sending of a batch may take, with what is tried again.
+const sendWithin = 40 * time.Second
 
 // sendMany are the flags of send-many, and how far it has got.
 type sendMany struct {
@@ -109,7 +113,8 @@ func (s *sendMany) checkAll(in io.Reader) error {
 	return nil
 }
 
-// stream sends lines as they are read.
+// stream sends lines as they are read. Of a file, whose size is known, batches are as large as
+// they may be; of standard input nothing that was read waits for more to come.
 func (s *sendMany) stream(ctx context.Context, c *client.Client, in io.Reader, size int64, stderr io.Writer) error {
 	bar := newProgress(stderr, size)
 	defer bar.done()
@@ -122,24 +127,41 @@ func (s *sendMany) stream(ctx context.Context, c *client.Client, in io.Reader, s
 		bar.add(s.sent, n)
 		return err
 	}
-	err := s.each(in, func(e millrace.Event, n int, err error) error {
+	goOn := func() error { return cmp.Or(flush(), ctx.Err()) }
+	lines := &eager{in: in, before: goOn}
+	if size > 0 {
+		lines.before = ctx.Err
+	}
+	err := s.each(lines, func(e millrace.Event, n int, err error) error {
 		if err != nil {
 			return errors.Join(flush(), err)
 		}
 		batch = append(batch, e)
 		bytes += n
 		if len(batch) == s.batch || bytes >= millrace.MaxRequestSize/2 {
-			return flush()
+			return goOn()
 		}
 		return nil
 	})
-	if err == nil {
-		err = flush()
-	}
-	if err != nil {
+	err = cmp.Or(lines.stopped, err)
+	if err = errors.Join(err, flush()); err != nil {
 		return hint(err, fmt.Sprintf("%d events were sent before that. %s", s.sent, s.again()))
 	}
 	return nil
+}
+
+// eager is a reader that does something before it waits for more.
+type eager struct {
+	in      io.Reader
+	before  func() error
+	stopped error // what before said
+}
+
+func (r *eager) Read(p []byte) (int, error) {
+	if r.stopped = r.before(); r.stopped != nil {
+		return 0, r.stopped
+	}
+	return r.in.Read(p)
 }
 
 func (s *sendMany) again() string {
@@ -149,10 +171,13 @@ func (s *sendMany) again() string {
 	return "Lines with an id can be sent again without harm; the others would be stored twice (--id-prefix prevents that)."
 }
 
+// publish sends a batch. What was read is sent also if the user has stopped the command meanwhile.
 func (s *sendMany) publish(ctx context.Context, c *client.Client, batch []millrace.Event) error {
 	if len(batch) == 0 {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendWithin)
+	defer cancel()
 	results, err := c.Publish(ctx, batch...)
 	var partly *millrace.Error
 	if errors.As(err, &partly) && partly.Code == millrace.CodePartlyCommitted {

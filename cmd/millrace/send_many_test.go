@@ -2,11 +2,15 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 // lines writes a file of lines.
@@ -84,6 +88,64 @@ func TestLinesOfStandardInputAreSentUpToTheFirstBadOne(t *testing.T) {
 	if _, stats, _ := command(t, "stats", "--server", url); !strings.Contains(stats, "published   2") {
 		t.Errorf("published something else: %s", stats)
 	}
+}
+
+func TestALineOfStandardInputDoesNotWaitForTheNextAndIsSentAlsoAfterAStop(t *testing.T) {
+	url := server(t, "--store", "memory:")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	in := feed{asked: make(chan chan string), end: make(chan struct{})}
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer close(in.end)
+	var code int
+	var errs bytes.Buffer
+	ended := make(chan struct{})
+	running.Go(func() {
+		defer close(ended)
+		code = run(ctx, []string{"send-many", "-", "--server", url}, in, io.Discard, &errs)
+	})
+	for n := 1; n <= 3; n++ {
+		line := <-in.asked // it asks for one
+		if n == 3 {
+			stop() // what it takes now is the last
+		}
+		line <- `{"type":"created","topic":"orders"}` + "\n"
+		untilPublished(t, url, n)
+	}
+	<-ended
+	if code != exitFailure || !strings.Contains(errs.String(), "3 events were sent before that") {
+		t.Errorf("exit %d, %q", code, errs.String())
+	}
+}
+
+// feed is a reader whose every Read asks for a text, until its end.
+type feed struct {
+	asked chan chan string
+	end   chan struct{}
+}
+
+func (f feed) Read(p []byte) (int, error) {
+	text := make(chan string)
+	select {
+	case f.asked <- text:
+		return copy(p, <-text), nil
+	case <-f.end:
+		return 0, io.EOF
+	}
+}
+
+// untilPublished waits until so many events are published.
+func untilPublished(t *testing.T, url string, n int) {
+	t.Helper()
+	want := fmt.Sprintf("published   %d\n", n)
+	var out string
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if _, out, _ = command(t, "stats", "--server", url); strings.Contains(out, want) {
+			return
+		}
+	}
+	t.Fatalf("%q is not in %s", want, out)
 }
 
 func TestAFileThatIsNotThereIsAFaultOfTheCommandLine(t *testing.T) {

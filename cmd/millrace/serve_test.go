@@ -82,28 +82,30 @@ func TestACertificateThatCannotBeServedIsABadSetting(t *testing.T) {
 	}
 }
 
-// startWithin is more than the 300 ms that a start may take on a machine that
-// does nothing else: the tests share theirs.
-const startWithin = time.Second
+// startWork is how much a start may compute, with its end. The goal is a start within 300 ms on a
+// machine that does nothing else; the tests share theirs, so they count what the process used and
+// not what the clock says.
+const startWork = 300 * time.Millisecond
 
-func TestTheServerStartsQuicklyOnAnEmptyStore(t *testing.T) {
+func TestTheServerStartsWithLittleWorkOnAnEmptyStore(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "millrace")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	best := time.Hour
+	best, shortest := time.Hour, time.Hour
 	for range 3 {
-		best = min(best, startTime(t, binary))
+		work, took := startOnce(t, binary)
+		best, shortest = min(best, work), min(shortest, took)
 	}
-	t.Logf("the best of three starts took %s", best.Round(time.Millisecond))
-	if best > startWithin {
-		t.Errorf("a start took %s", best)
+	t.Logf("of three starts the least work was %s, the shortest time %s", best.Round(time.Millisecond), shortest.Round(time.Millisecond))
+	if best > startWork {
+		t.Errorf("a start and its end computed for %s", best)
 	}
 }
 
-// startTime is how long it takes from the call to the first word of the server,
-// which it says when it answers.
-func startTime(t *testing.T, binary string) time.Duration {
+// startOnce starts the server, hears its first word, which it says when it answers, and ends it. It
+// returns how long the process computed in all, and how long it took to the word.
+func startOnce(t *testing.T, binary string) (work, took time.Duration) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, "serve", "--listen", "127.0.0.1:0", "--store", "embedded:"+filepath.Join(t.TempDir(), "store"))
 	var errs bytes.Buffer
@@ -117,7 +119,7 @@ func startTime(t *testing.T, binary string) time.Duration {
 		t.Fatal(err)
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
-	took := time.Since(begin)
+	took = time.Since(begin)
 	if err != nil || !strings.HasPrefix(line, "Millrace ") {
 		t.Errorf("it said %q, %v", line, err)
 	}
@@ -127,5 +129,5 @@ func startTime(t *testing.T, binary string) time.Duration {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v: %s", err, &errs)
 	}
-	return took
+	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), took
 }

@@ -262,3 +262,20 @@ func TestTheDocumentOfTheSettingsIsTheTable(t *testing.T) {
 		t.Errorf("docs/settings.md differs from the table; run the tests of this package with -update (-want +got):\n%s", diff)
 	}
 }
+
+func TestTheRootTokenIsShownToAServerWhereverItIsSet(t *testing.T) {
+	token := fileOf(t, "token", "s3cret\n")
+	url := server(t, "--store", "memory:", "--root-token-file", token)
+	t.Setenv("MILLRACE_SERVER", url)
+	for name, content := range map[string]string{"the token": "root-token: s3cret\n", "its file": "root-token-file: " + token + "\n", "another is meant": "token: s3cret\nroot-token: other\n"} {
+		if code, _, errs := command(t, "stats", "--config", fileOf(t, "millrace.yaml", content)); code != exitOK {
+			t.Errorf("%s: exit %d, %s", name, code, errs)
+		}
+	}
+	if code, _, errs := command(t, "stats", "--config", fileOf(t, "millrace.yaml", "root-token: other\n")); code != exitFailure {
+		t.Errorf("a wrong one: exit %d, %s", code, errs)
+	}
+	if code, _, errs := command(t, "stats", "--config", fileOf(t, "millrace.yaml", "root-token-file: /nosuch/token\n")); code != exitUsage || !strings.Contains(errs, "root-token-file") {
+		t.Errorf("no such file: exit %d, %s", code, errs)
+	}
+}

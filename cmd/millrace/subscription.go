@@ -62,6 +62,9 @@ func newSubscriptionCreate(r *remote) *cobra.Command {
 				return err
 			}
 			s, _, err := c.Subscriptions().Put(cmd.Context(), args[0], spec)
+			if secret == "" && millrace.CodeOf(err) == millrace.CodeOutcomeUnknown {
+				return hint(err, "It may be defined: repeat the command. If no secret is printed then, `millrace subscription rotate "+args[0]+"` makes another.")
+			}
 			if err != nil {
 				return err
 			}
@@ -212,32 +215,6 @@ func newSubscriptionDelete(r *remote) *cobra.Command {
 	cmd.Flags().BoolVar(&ifEmpty, "if-empty", false, "only if it holds nothing")
 	cmd.Flags().BoolVar(&yes, "yes", false, "yes, with all it holds")
 	return cmd
-}
-
-func newSubscriptionPause(r *remote) *cobra.Command {
-	return &cobra.Command{
-		Use: "pause NAME", Short: "Stop the sending; events are still collected", Args: exactArgs("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.open()
-			if err != nil {
-				return err
-			}
-			return c.Subscriptions().Pause(cmd.Context(), args[0])
-		},
-	}
-}
-
-func newSubscriptionResume(r *remote) *cobra.Command {
-	return &cobra.Command{
-		Use: "resume NAME", Short: "End a pause or a disabling", Args: exactArgs("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.open()
-			if err != nil {
-				return err
-			}
-			return c.Subscriptions().Resume(cmd.Context(), args[0])
-		},
-	}
 }
 
 func newSubscriptionTest(r *remote) *cobra.Command {

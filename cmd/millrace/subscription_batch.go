@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -161,33 +160,6 @@ func newSubscriptionDrop(r *remote) *cobra.Command {
 				}
 			}
 			return nil
-		},
-	}
-}
-
-func newSubscriptionInject(r *remote) *cobra.Command {
-	return &cobra.Command{
-		Use:   "inject NAME",
-		Short: "Put stored events, as JSON from standard input, into this subscription alone",
-		Args:  exactArgs("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), millrace.MaxRequestSize+1))
-			if err != nil {
-				return fmt.Errorf("read the events: %w", err)
-			}
-			events, err := api.DecodeInject(text)
-			if err != nil {
-				return &usageError{err}
-			}
-			c, err := r.open()
-			if err != nil {
-				return err
-			}
-			n, err := c.Subscriptions().Inject(cmd.Context(), args[0], events...)
-			if err != nil {
-				return err
-			}
-			return r.print(cmd, api.AppendInjected(nil, n), [][]string{{"INJECTED"}, {strconv.Itoa(n)}})
 		},
 	}
 }

@@ -5,9 +5,12 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -147,5 +150,19 @@ func TestACallbackToThisMachineIsRefusedUntilItIsAllowed(t *testing.T) {
 		if code, _, errs := command(t, strings.Fields(line)...); code != exitUsage || errs == "" {
 			t.Errorf("%s: exit %d, %q", line, code, errs)
 		}
+	}
+}
+
+func TestWhoDoesNotSeeAMadeSecretIsToldHowToGetOne(t *testing.T) {
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked.Add(1)
+		panic(http.ErrAbortHandler) // the answer is lost
+	}))
+	defer server.Close()
+	line := []string{"subscription", "create", "shop", "--callback", "https://shop.example/hook", "--topic", "orders", "--server", server.URL}
+	code, _, errs := command(t, line...)
+	if code != exitFailure || asked.Load() != 1 || !strings.Contains(errs, "`millrace subscription rotate shop` makes another") {
+		t.Errorf("exit %d after %d requests: %s", code, asked.Load(), errs)
 	}
 }

@@ -69,7 +69,12 @@ func (e *Engine) Batch(ctx context.Context, no int, uid string, name uint64) (mi
 	if err != nil {
 		return millrace.Batch{}, nil, err
 	}
-	events, err := e.lanes[no].readEvents([]manifest{m})
+	l, err := e.enter(ctx, no)
+	if err != nil {
+		return millrace.Batch{}, nil, err
+	}
+	defer e.leave()
+	events, err := l.readEvents([]manifest{m})
 	if err != nil {
 		return millrace.Batch{}, nil, e.readFailed(err)
 	}
@@ -107,6 +112,9 @@ func (s *subscription) choose(of *millrace.BatchesOf) (list []*batch) {
 		return list
 	}
 	for _, b := range s.batches {
+		if len(names) == 0 && len(list) >= of.Max {
+			break
+		}
 		_, named := slices.BinarySearch(names, b.name())
 		switch b.state {
 		case batchEarly:

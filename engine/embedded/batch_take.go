@@ -53,7 +53,8 @@ func (l *lane) takeBatches(g *group, t *millrace.Take, now int64) (list []millra
 		l.send(g, b, t, now)
 		l.admit(g, s)
 		list = append(list, millrace.TakenBatch{
-			Subscription: s.uid.String(), Name: b.name(), Attempt: int(b.attempts), CreatedAt: milli(b.created), Format: b.format,
+			Subscription: s.uid.String(), Version: s.settings.Version, Name: b.name(), Attempt: int(b.attempts),
+			CreatedAt: milli(b.created), Format: b.format,
 		})
 		where = append(where, b.manifest())
 	}

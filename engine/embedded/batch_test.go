@@ -80,23 +80,24 @@ func takeAndSend(t testing.TB, e *embedded.Engine, token uint64) (events int) {
 }
 
 func TestABatchThatWaitsCostsItsHeader(t *testing.T) {
-	const events, size, most = 200_000, 10, 250
+	const events, size, most, kept = 40_000, 4, 250, 20_000
 	if embedded.BatchSize > 128 {
 		t.Errorf("the header of a batch takes %d bytes, want 128 at most", embedded.BatchSize)
 	}
 	dir := t.TempDir()
 	e := openAt(t, dir)
+	e.KeepMembers(kept)
 	publishTo(t, e, defineSubs(t, e, 1, size), events)
-	if n := e.MembersInMemory(); n > 150_000 {
+	if n := e.MembersInMemory(); n > kept*5/4 {
 		t.Errorf("%d events of batches are in memory, want fewer than there are", n)
 	}
 	closed(t, e)
-	before := heap()
-	e = openAt(t, dir)
+	none := emptyStore(t)
+	e, bytes := opened(t, dir)
 	if n := e.MembersInMemory(); n != 0 {
 		t.Errorf("an opening has read %d events of batches", n)
 	}
-	if perBatch := float64(heap()-before) / (events / size); perBatch > most {
+	if perBatch := float64(bytes-none) / (events / size); perBatch > most {
 		t.Errorf("a waiting batch costs %.0f bytes of memory, want %d at most", perBatch, most)
 	}
 	sent := 0

@@ -18,24 +18,33 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestTheEmbeddedEngineKnowsOnlyTheWords(t *testing.T) { importguard.Check(t, ".") }
 
 func TestConformanceInMemory(t *testing.T) {
-	t.Run("OneLane", func(t *testing.T) { enginetest.Run(t, enginetest.Config{Lanes: 1, New: inMemory, Runs: 40}) })
+	t.Parallel() // with what waits for the disk
+	t.Run("OneLane", func(t *testing.T) {
+		t.Parallel()
+		enginetest.Run(t, enginetest.Config{Lanes: 1, New: inMemory, Runs: 40})
+	})
 	t.Run("FourLanes", func(t *testing.T) {
+		t.Parallel()
 		enginetest.Run(t, enginetest.Config{Lanes: 4, New: inMemory, Tenants: 5_000})
 	})
 }
 
 func TestConformanceOnDisk(t *testing.T) {
+	t.Parallel() // it mostly waits
 	t.Run("OneLane", func(t *testing.T) {
+		t.Parallel()
 		enginetest.Run(t, enginetest.Config{Lanes: 1, New: onDisk, Tenants: 5_000, Runs: 6})
 	})
 	t.Run("FourLanes", func(t *testing.T) {
+		t.Parallel()
 		enginetest.Run(t, enginetest.Config{Lanes: 4, New: onDisk, Tenants: 5_000, Runs: 6})
 	})
 }
 
-// What is on its way to subscriptions is right as well when no event of a batch
-// is kept in memory longer than it must.
+// What is on its way is right as well when no event of a batch is kept in memory
+// longer than it must, and little of a deep facet.
 func TestConformanceWithBatchesOnDisk(t *testing.T) {
+	t.Parallel()
 	enginetest.Run(t, enginetest.Config{Lanes: 1, New: forgetful, Tenants: 1_000, Runs: 20})
 }
 
@@ -45,6 +54,7 @@ func forgetful(t testing.TB) enginetest.Place {
 		e, err := place(o)
 		if err == nil {
 			e.(*embedded.Engine).KeepMembers(0)
+			e.(*embedded.Engine).ShortenWindows()
 		}
 		return e, err
 	}

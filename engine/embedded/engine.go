@@ -25,6 +25,7 @@ type Engine struct {
 	interval   time.Duration // of syncs; 0: every commit is synced
 	log        *slog.Logger
 	clock      func() time.Time
+	windows    int // entries of all facets' windows up to which facets are few
 
 	db       *pebble.DB
 	lock     *pebble.Lock // of the directory
@@ -69,7 +70,7 @@ func OpenFS(ctx context.Context, fs vfs.FS, dir string, o millrace.EngineOptions
 
 func newEngine(o millrace.EngineOptions, d millrace.Durability) *Engine {
 	e := &Engine{
-		durability: d, window: o.DedupeWindow, interval: o.SyncInterval, log: o.Logger, clock: time.Now,
+		durability: d, window: o.DedupeWindow, interval: o.SyncInterval, log: o.Logger, clock: time.Now, windows: headsMost,
 		wake: make(chan struct{}, 1), stop: make(chan struct{}),
 		committed: make(chan struct{}), broken: make(chan struct{}),
 		applied: make(chan []flight, 16), synced: make(chan struct{}),
@@ -119,13 +120,15 @@ func (e *Engine) LaneStats(ctx context.Context, lane int) (millrace.LaneStats, e
 	return s, err
 }
 
-// Bytes is the size of the store's files.
+// Bytes is the size of the store's files. Of the logs it counts what they hold: Pebble
+// uses their files again and keeps up to five of them.
 func (e *Engine) Bytes(ctx context.Context) (int64, error) {
 	if err := e.enterStore(ctx); err != nil {
 		return 0, err
 	}
 	defer e.leave()
-	return int64(e.db.Metrics().DiskSpaceUsage()), nil
+	m := e.db.Metrics()
+	return int64(m.DiskSpaceUsage() - m.WAL.PhysicalSize - m.WAL.ObsoletePhysicalSize + m.WAL.Size), nil
 }
 
 // Ping reports whether the store can answer now.
@@ -152,14 +155,21 @@ func (e *Engine) Close() error {
 // closeStore ends the committer and Pebble. After a failure Pebble may never
 // answer again; then it is left as it is, and ends with the process.
 func (e *Engine) closeStore() error {
-	if e.failure() == nil {
-		<-e.synced
+	select {
+	case <-e.synced:
+	case <-e.broken:
 	}
 	if err := e.failure(); err != nil {
 		return e.abandon(err)
 	}
-	if err := e.db.Flush(); err != nil {
+	flushed, err := e.db.AsyncFlush()
+	if err != nil {
 		return millrace.Wrap(millrace.CodeInternal, err, "flush the store")
+	}
+	select {
+	case <-flushed:
+	case <-e.broken: // Pebble tries a flush that fails again and again
+		return e.abandon(e.failure())
 	}
 	if err := errors.Join(e.db.Close(), e.lock.Close()); err != nil {
 		return millrace.Wrap(millrace.CodeInternal, err, "close the store")

@@ -3,6 +3,8 @@ package embedded
 import (
 	"time"
 	"unsafe"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
 // SetFreeSpace makes the engine believe that so much space is free.
@@ -20,6 +22,22 @@ func (e *Engine) KeepMembers(n int) {
 		l.mu.Lock()
 		l.kept.limit = n
 		l.mu.Unlock()
+	}
+}
+
+// ShortenWindows makes the engine read no more of a facet ahead than if facets were many.
+func (e *Engine) ShortenWindows() { e.windows = 0 }
+
+// Tidying reports whether the store is rewriting its files, which takes memory.
+func (e *Engine) Tidying() bool {
+	m := e.db.Metrics()
+	return m.Compact.NumInProgress > 0 || m.Flush.NumInProgress > 0
+}
+
+// LoseDeadLetters deletes the records of dead letters beneath the engine.
+func (e *Engine) LoseDeadLetters() {
+	if err := e.db.DeleteRange([]byte{kindDead}, []byte{kindDead + 1}, pebble.NoSync); err != nil {
+		panic(err)
 	}
 }
 

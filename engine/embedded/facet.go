@@ -7,8 +7,10 @@ import (
 )
 
 const (
-	headLen = 64  // entries of a facet's window, read ahead from disk
-	tailLen = 128 // newest entries of a facet that are kept in memory
+	headLen   = 64          // entries of a facet's window, read ahead from disk
+	headMost  = 4 * headLen // the same where facets are few
+	headsMost = 1 << 18     // entries of all windows of a store up to which facets are few
+	tailLen   = 128         // newest entries of a facet that are kept in memory
 )
 
 // facet is one tenant's waiting messages in one queue. In memory are the
@@ -83,6 +85,13 @@ func (f *facet) trim(applied uint64) {
 		}
 	}
 	f.tail.shrink()
+}
+
+// window is how many entries of a facet are read ahead: more where facets are
+// few, because a search costs as much as many entries.
+func (l *lane) window(q *queue) int64 {
+	facets := l.engine.identity.Lanes * len(l.queues) * len(q.facets)
+	return int64(min(headMost, max(headLen, l.engine.windows/max(1, facets))))
 }
 
 // needsDisk reports whether the next message lies on disk.

@@ -20,6 +20,7 @@ func unreserved(lanes int) millrace.EngineOptions {
 }
 
 func TestAKilledProcessLosesNothingAcknowledged(t *testing.T) {
+	t.Parallel() // it mostly waits
 	enginetest.Kills{Open: func(dir string) (millrace.Engine, error) {
 		return embedded.Open(context.Background(), dir, unreserved(2))
 	}}.Run(t)

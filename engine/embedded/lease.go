@@ -228,7 +228,7 @@ func (p *picker) refill(f *facet) error {
 		return err
 	}
 	prefix := facetKey(nil, l.no, q.uid, f.tenant)
-	want := int(min(f.gap, headLen))
+	want := int(min(f.gap, l.window(q)))
 	valid := it.SeekGE(messageKey(nil, l.no, q.uid, f.tenant, f.next+1))
 	for ; valid && want > 0; valid = it.Next() {
 		key := it.Key()

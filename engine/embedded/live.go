@@ -47,11 +47,7 @@ func (v *viewer) show(events []millrace.LiveEvent) {
 	}
 }
 
-// show notes an event that is to be shown when its group is durable. One that
-// writes nothing makes the group one that is written, so that its turn comes.
+// show notes an event that is to be shown when its group is durable.
 func (l *lane) show(g *group, now int64, ev *millrace.CommitEvent, s stamp) {
 	g.live = append(g.live, millrace.LiveEvent{Lane: l.no, Seq: s.seq, Prev: s.prev, RecordedAt: milli(now), Body: ev.Body})
-	if g.empty() {
-		l.writeMeta(g)
-	}
 }

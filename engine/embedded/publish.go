@@ -43,6 +43,7 @@ type publication struct {
 	lane   *lane
 	commit *millrace.Commit
 	known  recalled
+	young  uint32          // the generation of ids that this commit writes
 	queues []*queue        // of all events, one after the other
 	subs   []*subscription // likewise
 	out    millrace.Committed
@@ -60,6 +61,7 @@ func (p *publication) run(g *group, now int64) error {
 	if err := p.openings(); err != nil {
 		return err
 	}
+	p.young = l.meta.digests.next(now, l.engine.window.Milliseconds()).no
 	if err := p.room(); err != nil {
 		return err
 	}
@@ -184,7 +186,7 @@ func (p *publication) first(i int, ev *millrace.CommitEvent) (stamp, bool) {
 	if !ok {
 		r, ok = p.known.events[i].digest, p.known.events[i].hasDigest
 	}
-	if !ok || r.gen+1 < l.meta.digests.no {
+	if !ok || r.gen+1 < p.young {
 		return stamp{}, false
 	}
 	return r.val, true
@@ -256,6 +258,9 @@ func (l *lane) write(g *group, now int64, ev *millrace.CommitEvent, to sinks, pr
 	}
 	if holders == 0 {
 		l.meta.unrouted++
+		if g.empty() {
+			l.writeMeta(g) // its seq must be spent for good when it is answered
+		}
 	} else {
 		l.storeBody(g, s.seq, bodyOf(ev, prev, now), holders)
 	}

@@ -140,6 +140,9 @@ func (l *lane) dropOldest(g *group, q *queue, f *facet, now int64) {
 func (w *settling) purgeLines(f *facet, most int) (done int, err error) {
 	s := f.lines
 	for key := range s.keys {
+		if done >= most {
+			break
+		}
 		for done < most {
 			dropped, err := w.purgeLine(f, key)
 			if err != nil {

@@ -166,6 +166,25 @@ func (e *Engine) onQueue(ctx context.Context, lane int, name string, at time.Tim
 	})
 }
 
+// Wanted returns the uids of the queues that somebody waits for.
+func (e *Engine) Wanted(ctx context.Context, lane int) ([]string, error) {
+	l, err := e.enter(ctx, lane)
+	if err != nil {
+		return nil, err
+	}
+	defer e.leave()
+	var uids []string
+	err = l.do(ctx, func(*group) error {
+		for _, q := range l.queues {
+			if q.wanted {
+				uids = append(uids, q.uid.String())
+			}
+		}
+		return nil
+	})
+	return uids, err
+}
+
 // Stats counts a queue's messages in a lane.
 func (e *Engine) Stats(ctx context.Context, lane int, queue string) (millrace.QueueStats, error) {
 	l, err := e.enter(ctx, lane)

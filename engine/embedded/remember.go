@@ -183,20 +183,28 @@ func recallOne[V any](m *memoryReader, now uint32, decode func([]byte) (V, error
 // rotate begins a new generation when the current one is over, and drops
 // whole what is older than the one before.
 func (l *lane) rotate(g *group, gen *generation, kind byte, now, window int64) {
-	if gen.no > 0 && now < gen.until {
+	next := gen.next(now, window)
+	if next == *gen {
 		return
 	}
-	gen.no++
+	*gen = next
 	if gen.no > 1 {
-		if now >= gen.until+window {
-			gen.no++ // nothing of the last one is young enough either
-		}
 		g.delRange(generationKey(nil, kind, l.no, 0), generationKey(nil, kind, l.no, gen.no-1))
 	}
-	gen.until = now + window
 	if kind == kindDigest {
 		l.filters.begin(gen.no, filterBytes/l.engine.identity.Lanes)
 	}
+}
+
+// next is the generation that is written at now.
+func (gen generation) next(now, window int64) generation {
+	switch {
+	case gen.no > 0 && now < gen.until:
+		return gen
+	case gen.no > 0 && now >= gen.until+window:
+		gen.no++ // nothing of the last one is young enough either
+	}
+	return generation{no: gen.no + 1, until: now + window}
 }
 
 // heldBy is how many queues hold a shared body.

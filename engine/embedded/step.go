@@ -49,6 +49,9 @@ func (s *stepping) run(g *group, now int64) error {
 		if d == nil || d.at > now {
 			break
 		}
+		if err := l.engine.failure(); err != nil { // what could not be read is due still, and would be for ever
+			return l.engine.readFailed(err)
+		}
 		if s.done() >= s.most || !s.one(d) {
 			s.out.More = true
 			break

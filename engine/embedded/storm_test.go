@@ -32,6 +32,7 @@ type storm struct {
 }
 
 func TestAPowerLossInAStormLeavesEveryIndexAsTheDiskHasIt(t *testing.T) {
+	t.Parallel() // with what waits for the disk
 	for seed := range 6 {
 		t.Run(fmt.Sprintf("Seed%d", seed), func(t *testing.T) { stormAndCrash(t, uint64(seed)) })
 	}
@@ -66,7 +67,7 @@ func stormAndCrash(t *testing.T, seed uint64) {
 func (s *storm) define() {
 	for _, q := range []millrace.QueueSettings{
 		{UID: stormPlain, Version: 1, MaxAttempts: 3, TenantLimit: 20, MaxLength: 300, DropOldest: true, DeadRetention: 50 * time.Millisecond},
-		{UID: stormOrdered, Version: 2, MaxAttempts: 2, DeadRetention: time.Hour},
+		{UID: stormOrdered, Version: 2, MaxAttempts: 2, Ordered: true, DeadRetention: time.Hour},
 	} {
 		defineAs(s, s.Engine, q)
 	}

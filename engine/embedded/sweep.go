@@ -58,7 +58,7 @@ func (l *lane) sweepSome(ctx context.Context, most int) (n int, more bool, err e
 	if err != nil || !more {
 		return 0, false, err
 	}
-	list, err := l.readSwept(u, most)
+	list, from, err := l.readSwept(u, most)
 	if err != nil {
 		return 0, false, l.engine.readFailed(err)
 	}
@@ -67,6 +67,7 @@ func (l *lane) sweepSome(ctx context.Context, most int) (n int, more bool, err e
 			return l.engine.readFailed(err)
 		}
 		l.erase(g, list)
+		l.sweep.from = from
 		if len(list) < most {
 			l.endTrash(g, u)
 		}
@@ -93,9 +94,8 @@ func (l *lane) nextTrash() (uid, bool) {
 var sweptKinds = []byte{kindMessage, kindChain, kindLine, kindDead, kindMember}
 
 // readSwept reads up to most entries of a removed sink: messages, then dead
-// letters; or events of batches.
-func (l *lane) readSwept(u uid, most int) ([]swept, error) {
-	var list []swept
+// letters; or events of batches. It returns where to go on when they are erased.
+func (l *lane) readSwept(u uid, most int) (list []swept, from []byte, err error) {
 	s := &l.sweep
 	for i, kind := range sweptKinds {
 		prefix := queueKey(nil, kind, l.no, u)
@@ -111,27 +111,28 @@ func (l *lane) readSwept(u uid, most int) ([]swept, error) {
 		}
 		it, err := l.engine.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: after(prefix)})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for valid := it.First(); valid && len(list) < most; valid = it.Next() {
 			some, err := sweptAt(it, kind, most-len(list))
 			if err != nil {
 				_ = it.Close()
-				return nil, err
+				return nil, nil, err
 			}
 			list = append(list, some...)
 		}
 		if err := it.Close(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
+	from = s.from
 	if n := len(list); n > 0 {
-		s.from = slices.Clone(list[n-1].key)
+		from = slices.Clone(list[n-1].key)
 		if list[n-1].rest == nil {
-			s.from = append(s.from, 0)
+			from = append(from, 0)
 		}
 	}
-	return list, nil
+	return list, from, nil
 }
 
 // sweptAt is the entries of one record, at most so many.

@@ -157,7 +157,9 @@ func (a *audit) readInvocation(e Entry, outcome Phase, at int) {
 		a.readTracked(e, outcome, at)
 	case "settle":
 		for _, m := range e.Events {
-			a.identified(place{e.Queue, m.Seq}, m)
+			if !e.later {
+				a.identified(place{e.Queue, m.Seq}, m)
+			}
 			s := a.settlement(place{e.Queue, m.Seq})
 			s.tried = s.tried || outcome != Refused && e.Verb != string(millrace.Retry) && !e.Released
 		}

@@ -64,7 +64,9 @@ func (a *audit) readRedrive(e, outcome Entry) {
 	}
 	for _, m := range e.Events {
 		p := place{e.Queue, m.Seq}
-		a.identified(p, m)
+		if !e.later {
+			a.identified(p, m)
+		}
 		a.settled[p] = &settlement{done: -1, tried: outcome.Phase != Done}
 		delete(a.leases, p)
 	}

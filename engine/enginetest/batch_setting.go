@@ -20,6 +20,7 @@ func settingPromises() []promise {
 		{"FewerEventsCloseTheCurrentBatchWithTheNextOne", fewerEvents},
 		{"AnotherScheduleHoldsFromTheNextFailure", anotherSchedule},
 		{"LaterSettingsOfASubscriptionAreKept", laterSubSettings},
+		{"ATakenBatchNamesTheVersionOfTheSettings", takenNamesVersion},
 		{"SettingsOfASubscriptionAreIdempotent", subSettingsTwice},
 	}
 }
@@ -202,5 +203,23 @@ func subSettingsTwice(t *testing.T, c Config) {
 		r.same("once", r.take(lane, 9).names(), []string{"r1 r2"})
 		r.told(lane, k.sent(0))
 		r.remove(uid)
+	})
+}
+
+func takenNamesVersion(t *testing.T, c Config) {
+	r := open(t, c)
+	uid := r.sub(single)
+	r.each(func(lane int) {
+		r.push(lane, uid, "1", "2")
+		first := r.took(lane, 1)
+		r.same("as it was defined", first.Batches[0].Version, r.subs[uid].Version)
+		r.changeSub(uid, func(*millrace.SubscriptionSettings) {}) // what a lane knows stays the same; the callback may not
+		second := r.took(lane, 1)
+		r.same("as it was defined last", second.Batches[0].Version, r.subs[uid].Version)
+		if second.Batches[0].Version <= first.Batches[0].Version {
+			r.Errorf("version %d follows %d", second.Batches[0].Version, first.Batches[0].Version)
+		}
+		r.told(lane, first.sent(0))
+		r.told(lane, second.sent(0))
 	})
 }

@@ -100,7 +100,7 @@ func takenIsWhole(t *testing.T, c Config) {
 		closed := r.now
 		r.pass(10 * time.Millisecond)
 		want := []millrace.TakenBatch{{
-			Subscription: uid, Name: first.Seq, Attempt: 1, CreatedAt: opened, Format: "cloudevents", Events: []millrace.BatchEvent{
+			Subscription: uid, Version: r.version, Name: first.Seq, Attempt: 1, CreatedAt: opened, Format: "cloudevents", Events: []millrace.BatchEvent{
 				{Seq: first.Seq, RecordedAt: opened, Body: []byte("one")},
 				{Seq: second.Seq, Prev: first.Seq, RecordedAt: closed, Body: []byte("two")},
 			},

@@ -123,6 +123,7 @@ func subBreakages() []breakage {
 		{"overtaken, at random", "Random/AnEngineAnswersRandomOperationsAsTheModelDoes", overtaken},
 		{"paused is served", "Setting/APausedSubscriptionCollectsAndSendsNothing", withSettings(func(s *millrace.SubscriptionSettings) { s.Paused = false })},
 		{"disabled collects", "Setting/ADisabledSubscriptionSkipsAndCounts", withSettings(func(s *millrace.SubscriptionSettings) { s.Disabled, s.Paused = false, s.Disabled })},
+		{"older version named", "Setting/ATakenBatchNamesTheVersionOfTheSettings", withSettings(func(s *millrace.SubscriptionSettings) { s.Version = 1 })},
 		{"resumed is not served", "Setting/AResumedSubscriptionIsServed", resumedForgotten},
 		{"retry keeps the attempts", "Handle/ARetryOfADeadBatchBeginsItsAttemptsAnew", meddling("retry", ofBatches(func(_ *modelLane, _ *modelSub, b *modelBatch) {
 			if b.state == millrace.BatchDead {

@@ -46,6 +46,8 @@ type Entry struct {
 	Error string        `json:",omitempty"`
 
 	Batches []LedgerBatch `json:",omitempty"`
+
+	later bool // invoked past a cut: what it names need never have been in the store
 }
 
 // ended is the entry of a call's outcome.
@@ -96,6 +98,7 @@ func (h History) Cut(n int) History {
 	cut := make(History, 0, len(h))
 	for i, e := range h {
 		if i < n || e.Phase == Invoked {
+			e.later = i >= n
 			cut = append(cut, e)
 		}
 	}

@@ -350,8 +350,8 @@ func (l *Load) patience() (context.Context, context.CancelFunc) {
 }
 
 // Under runs a load on a prepared engine, does something to the store in its
-// midst, and returns the history as it was known when that began, the rest being
-// uncertain: what a fault that loses the store's memory leaves.
+// midst, and returns the history as it was known when that began, what was called meanwhile being
+// uncertain: what a fault that loses the store's memory leaves. What was called after it never happened to what is left.
 func Under(ctx context.Context, l *Load, lead time.Duration, fault func()) History {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -359,9 +359,10 @@ func Under(ctx context.Context, l *Load, lead time.Duration, fault func()) Histo
 	nap(ctx, lead)
 	known := l.Ledger.Len()
 	fault()
+	past := l.Ledger.Len()
 	cancel()
 	wg.Wait()
-	return l.Ledger.History().Cut(known)
+	return l.Ledger.History()[:past].Cut(known)
 }
 
 // Through runs a load on a prepared engine while something is done to the

@@ -219,7 +219,7 @@ func (m *Model) Take(_ context.Context, lane int, t millrace.Take) (millrace.Tak
 			m.gave(l, uid)
 		}
 		done.Batches = append(done.Batches, millrace.TakenBatch{
-			Subscription: uid, Name: b.name, Attempt: b.attempts, CreatedAt: at(b.created), Format: b.format, Events: b.shown(),
+			Subscription: uid, Version: s.settings.Version, Name: b.name, Attempt: b.attempts, CreatedAt: at(b.created), Format: b.format, Events: b.shown(),
 		})
 	}
 	done.More = len(l.subRing) > 0

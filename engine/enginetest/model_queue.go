@@ -202,6 +202,22 @@ func (m *Model) Release(_ context.Context, lane int, r millrace.Release) (int, e
 	return len(out), nil
 }
 
+// Wanted names the queues that somebody waits for.
+func (m *Model) Wanted(_ context.Context, lane int) ([]string, error) {
+	l, err := m.enter(lane)
+	if err != nil {
+		return nil, err
+	}
+	defer m.leave()
+	var uids []string
+	for uid, q := range l.queues {
+		if q.wanted {
+			uids = append(uids, uid)
+		}
+	}
+	return uids, nil
+}
+
 // Stats counts a queue's messages.
 func (m *Model) Stats(_ context.Context, lane int, uid string) (millrace.QueueStats, error) {
 	l, err := m.enter(lane)

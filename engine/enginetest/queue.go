@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,6 +31,7 @@ func queuePromises() []promise {
 		{"AWantedQueueSendsAHintWhenALeaseEnds", wantedByStep},
 		{"AQueueWhoseLastMessageWasLeasedIsWanted", wantedByTakingTheLast},
 		{"AQueueThatNobodyWantsSendsNoHint", unwantedSendsNothing},
+		{"AQueueIsListedAsWantedAsLongAsAHintWillTellOfIt", wantedIsListed},
 		{"StatsCountByState", statsCount},
 		{"StatsKnowTheOldestToTheMinute", statsOldest},
 		{"ConsumersThatLeaseAtOnceShareTheMessages", consumersShare},
@@ -240,6 +242,31 @@ func wantedByTakingTheLast(t *testing.T, c Config) {
 	r.leased(0, q, 1)
 	r.fill(0, q, "a2")
 	r.waitFor("a hint", func() bool { return h.count(millrace.HintQueue, 0, q) > 0 })
+}
+
+func wantedIsListed(t *testing.T, c Config) {
+	r := open(t, c)
+	r.each(func(lane int) {
+		empty, full, gone := r.queue(0), r.queue(0), r.queue(0)
+		r.fill(lane, full, "a1", "b1")
+		for _, q := range []string{empty, full, gone} {
+			r.lease(lane, q, 1)
+		}
+		r.remove(gone)
+		r.same("wanted, by what found nothing", r.wanted(lane), []string{empty})
+		r.leased(lane, full, 1)
+		r.same("wanted, by what took the last too", r.wanted(lane), slices.Sorted(slices.Values([]string{empty, full})))
+		r.fill(lane, empty, "a1")
+		r.same("wanted after a message came", r.wanted(lane), []string{full})
+	})
+}
+
+// wanted are the queues of which a hint will tell, by uid.
+func (r *rig) wanted(lane int) []string {
+	r.Helper()
+	uids, err := r.Wanted(r.ctx(), lane)
+	r.ok(err)
+	return slices.Sorted(slices.Values(uids))
 }
 
 func unwantedSendsNothing(t *testing.T, c Config) {

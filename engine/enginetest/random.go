@@ -367,13 +367,14 @@ func (p *pair) extendItems(h lent, items []millrace.SettleItem) {
 	both(p, what, func(e millrace.Engine) (millrace.Extended, error) { return e.Extend(p.ctx(), h.lane, x) })
 }
 
-// sameDeadline tells whether an extension would leave a lease where it is: the
+// sameDeadline tells whether an extension would leave a message where it is: the
 // contract does not say whether its place among its group changes then.
 func (p *pair) sameDeadline(h lent, x millrace.Extend) bool {
 	l := p.model.lanes[h.lane]
 	q := l.queues[h.queue]
 	return q != nil && slices.ContainsFunc(q.messages, func(m *modelMessage) bool {
-		return m.token == h.token && m.due == max(l.t, x.Now.UnixMilli())+whole(x.For)
+		named := slices.ContainsFunc(x.Items, func(i millrace.SettleItem) bool { return i.Name == m.name })
+		return named && m.token == h.token && m.due == max(l.t, x.Now.UnixMilli())+whole(x.For)
 	})
 }
 

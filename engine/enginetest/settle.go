@@ -30,6 +30,7 @@ func settlePromises() []promise {
 		{"AnExtensionMovesTheDeadline", extensionMoves},
 		{"AnExtensionCanShortenALease", extensionShortens},
 		{"AnExtensionOfSomeLeavesTheOthers", extensionOfSome},
+		{"AMessageExtendedThereAndBackEndsOnce", extensionThereAndBack},
 		{"AnExtendedLeaseIsThereAfterAReopen", extensionAfterReopen},
 		{"AnEndedLeaseCannotBeExtended", endedCannotBeExtended},
 		{"AFailuresTextOfAnyKindIsTaken", failureText},
@@ -288,6 +289,21 @@ func extensionOfSome(t *testing.T, c Config) {
 	r.pass(30 * time.Second)
 	r.same("expired at last", r.step(0), millrace.Stepped{Expired: 1, Due: -1})
 	r.same("order", r.lease(0, q, 9).names(), []string{"a1", "c1", "d1"})
+}
+
+func extensionThereAndBack(t *testing.T, c Config) {
+	r := open(t, c)
+	q := r.queue(0)
+	r.fill(0, q, "a1", "a2", "a3")
+	h := r.leased(0, q, 3)
+	r.pass(time.Second)
+	r.extend(0, q, 2*minute, h.item(0))
+	r.pass(time.Second)
+	r.extend(0, q, minute-2*time.Second, h.item(0)) // to the very moment at which the others end
+	r.pass(minute - 2*time.Second)
+	r.same("expired", r.step(0), millrace.Stepped{Expired: 3, Due: -1})
+	r.counts(0, q, 3, 0, 0, 0)
+	r.same("order", r.lease(0, q, 9).names(), []string{"a1", "a2", "a3"})
 }
 
 func extensionAfterReopen(t *testing.T, c Config) {

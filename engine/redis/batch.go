@@ -32,9 +32,13 @@ func (e *Engine) takenBatch(f []rueidis.RedisMessage) (millrace.TakenBatch, erro
 	if err != nil {
 		return millrace.TakenBatch{}, err
 	}
+	version, err := strconv.ParseUint(textOf(f[7]), 10, 64)
+	if err != nil {
+		return millrace.TakenBatch{}, millrace.Wrap(millrace.CodeInternal, err, "the store holds settings that cannot be read")
+	}
 	events, err := e.batchEvents(listOf(f[5]), listOf(f[6]))
 	return millrace.TakenBatch{
-		Subscription: textOf(f[0]), Name: name, Attempt: int(intOf(f[2])), CreatedAt: moment(intOf(f[3])),
+		Subscription: textOf(f[0]), Version: version, Name: name, Attempt: int(intOf(f[2])), CreatedAt: moment(intOf(f[3])),
 		Format: textOf(f[4]), Events: events,
 	}, err
 }

@@ -21,6 +21,9 @@ func (e *Engine) Bound(ctx context.Context) (int64, error) {
 		return 0, nil
 	}
 	info, err := e.client.Do(ctx, e.client.B().Info().Section("memory").Build()).ToString()
+	if forbidden(err) {
+		return 0, nil
+	}
 	if err != nil {
 		return 0, classify(err, false).err
 	}

@@ -102,6 +102,11 @@ func (c *checker) queues() (known, trash []string) {
 			}
 		}
 	}
+	for _, uid := range c.sets[wantedKey] {
+		if !slices.Contains(known, uid) {
+			c.wrong("queue %s is wanted and not known", uid)
+		}
+	}
 	return known, trash
 }
 

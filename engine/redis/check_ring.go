@@ -89,6 +89,9 @@ func (q *queueChecker) ringCounts(parked, hollow int) {
 	if f.credit > 0 && (len(ring) == 0 || ring[0] != f.turn) {
 		q.bad("the turn of %s goes on, but it is not the head", f.turn)
 	}
+	if q.counts[2] == 1 != slices.Contains(q.sets[wantedKey], q.uid) {
+		q.bad("wanted: %t, listed so: %t", q.counts[2] == 1, q.counts[2] != 1)
+	}
 	paused := strings.Fields(q.hashes[q.name]["conf"] + " 0 0 0 0")[3] == "1"
 	if len(ring) > 0 && q.counts[2] == 1 && !paused {
 		q.bad("wanted, though there is something")
@@ -202,11 +205,14 @@ func (q *queueChecker) heads() map[string][]string {
 		tenant, ok := strings.CutPrefix(key, q.name+headsKey)
 		for at, score := range heads {
 			name := strconv.FormatFloat(score, 'f', 0, 64)
-			if of, keyed := strings.CutPrefix(at, "="); ok && keyed {
-				add(whoOf(tenant, of), name)
-			} else if ok && at != name {
-				q.bad("the head %s of no key is listed as %s", name, at)
+			of, who, keyed := strings.Cut(at, " ")
+			if !ok {
+				break
 			}
+			if owner, _ := splitWho(who); of != name || keyed && owner != tenant {
+				q.bad("the head %s is listed as %s", name, at)
+			}
+			add(who, name)
 		}
 	}
 	for name, record := range q.hashes[q.name+leasedKey] {

@@ -17,8 +17,11 @@ import (
 var quiet = slog.New(slog.DiscardHandler)
 
 func TestMain(m *testing.M) {
-	// The client closes the connections of servers that left a Cluster 5 s later.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
+	goleak.VerifyTestMain(m,
+		// The client closes the connections of servers that left a Cluster 5 s later,
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
+		// and sleeps for a second before it asks again who belongs to it.
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"))
 }
 
 func TestOneRedisWithOneLaneKeepsTheContract(t *testing.T) {

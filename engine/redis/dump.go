@@ -97,7 +97,7 @@ func kindOf(name string) keyKind {
 		return scoreKind
 	case trashKey, turnsKey:
 		return listKind
-	case removedKey:
+	case removedKey, wantedKey:
 		return setKind
 	}
 	if strings.HasPrefix(name, aliasKey) {

@@ -47,7 +47,7 @@ func (e *Engine) dropBroken(conn rueidis.DedicatedClient, r rueidis.RedisResult)
 func (e *Engine) readDurability(ctx context.Context) {
 	level := millrace.Fsync
 	for addr, node := range e.masters(ctx) {
-		config, err := node.Do(ctx, node.B().ConfigGet().Parameter("appendonly", "appendfsync", "maxmemory-policy").Build()).AsStrMap()
+		config, err := node.Do(ctx, node.B().ConfigGet().Parameter("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory-policy").Build()).AsStrMap()
 		if _, refused := rueidis.IsRedisErr(err); err != nil && !refused && e.level.Load() != nil {
 			return // it did not answer: that says nothing about its settings
 		}
@@ -73,6 +73,8 @@ func levelOf(config map[string]string) millrace.Durability {
 	switch {
 	case config["appendonly"] != "yes":
 		return millrace.InMemory
+	case config["no-appendfsync-on-rewrite"] == "yes":
+		return millrace.InMemory // while the file is rewritten nothing is synced, for as long as that takes
 	case config["appendfsync"] == "always":
 		return millrace.Fsync
 	case config["appendfsync"] == "everysec":

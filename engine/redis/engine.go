@@ -23,6 +23,8 @@ import (
 const (
 	defaultLanes = 1  // of one server, where a single lane makes fairness exact
 	clusterLanes = 16 // of a Cluster
+
+	roleWithin = 2 * time.Second // for the servers of a Cluster to say what they are
 )
 
 // Engine is an opened store in Redis. It fulfils millrace.Engine.
@@ -240,9 +242,9 @@ func (e *Engine) Ping(ctx context.Context) error {
 	if _, err := e.run(ctx, &e.scripts.registryRaise, e.keys.control(), e.identity.StoreID, "0", "-1"); err != nil {
 		return err
 	}
-	for _, node := range e.client.Nodes() {
-		if err := node.Do(ctx, node.B().Ping().Build()).Error(); err != nil {
-			return classify(err, false).err
+	for lane := range e.own {
+		if _, err := e.LaneStats(ctx, lane); err != nil {
+			return err
 		}
 	}
 	if time.Since(time.Unix(0, e.levelRead.Load())) > 5*time.Second {
@@ -259,7 +261,7 @@ func (e *Engine) Bytes(ctx context.Context) (int64, error) {
 	var sum int64
 	for _, node := range e.masters(ctx) {
 		info, err := node.Do(ctx, node.B().Info().Section("memory").Build()).ToString()
-		if refused, ok := rueidis.IsRedisErr(err); ok && strings.HasPrefix(refused.Error(), "NOPERM") {
+		if forbidden(err) {
 			return 0, nil
 		}
 		if err != nil {
@@ -269,6 +271,12 @@ func (e *Engine) Bytes(ctx context.Context) (int64, error) {
 		sum += used
 	}
 	return sum, nil
+}
+
+// forbidden reports whether the user may not run a command.
+func forbidden(err error) bool {
+	refused, ok := rueidis.IsRedisErr(err)
+	return ok && strings.HasPrefix(refused.Error(), "NOPERM")
 }
 
 // LaneStats returns a lane's counters.
@@ -314,17 +322,38 @@ func (e *Engine) runControl(ctx context.Context, s *script, args ...string) ([]r
 	return e.run(ctx, s, e.keys.control(), append([]string{e.identity.StoreID, "0"}, args...)...)
 }
 
-// masters are the servers that hold a part of the store, by address.
+// masters are the servers that hold a part of the store, by address. Of a Cluster one
+// that does not answer is left out: a lane that lies there says so itself, and a replica
+// that is away concerns nobody.
 func (e *Engine) masters(ctx context.Context) map[string]rueidis.Client {
 	nodes := e.client.Nodes()
 	if e.client.Mode() != rueidis.ClientModeCluster {
 		return nodes
 	}
+	ctx, cancel := context.WithTimeout(ctx, roleWithin)
+	defer cancel()
+	masters := map[string]rueidis.Client{}
+	var mu sync.Mutex
+	var asked sync.WaitGroup
 	for addr, node := range nodes {
-		role, err := node.Do(ctx, node.B().Role().Build()).ToArray()
-		if err == nil && len(role) > 0 && textOf(role[0]) != "master" {
-			delete(nodes, addr)
-		}
+		asked.Go(func() {
+			if isMaster(ctx, node) {
+				mu.Lock()
+				defer mu.Unlock()
+				masters[addr] = node
+			}
+		})
 	}
-	return nodes
+	asked.Wait()
+	return masters
+}
+
+// isMaster asks a server what it is; one that may not be asked counts as a master.
+func isMaster(ctx context.Context, node rueidis.Client) bool {
+	role, err := node.Do(ctx, node.B().Role().Build()).ToArray()
+	if err != nil {
+		_, refused := rueidis.IsRedisErr(err)
+		return refused
+	}
+	return len(role) == 0 || textOf(role[0]) == "master"
 }

@@ -26,7 +26,7 @@ func FuzzClientOption(f *testing.F) {
 }
 
 func FuzzReadHint(f *testing.F) {
-	for _, text := range []string{"", "r", "q00000000000000aa", "d", "d0", "d-1", "d99999999999999999999", "x"} {
+	for _, text := range []string{"", "r", "q00000000000000aa", "d", "d0", "d-1", "d99999999999999999999", "b", "bx", "rx", "x"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -34,7 +34,7 @@ func FuzzReadHint(f *testing.F) {
 		if ok && h.Kind == millrace.HintQueue && "q"+h.Queue != text {
 			t.Errorf("%q was read as %+v", text, h)
 		}
-		if ok && !strings.ContainsAny(text[:1], "qdr") {
+		if ok && !strings.ContainsAny(text[:1], "qdrb") || ok && len(text) > 1 && strings.ContainsAny(text[:1], "rb") {
 			t.Errorf("%q was taken for a hint", text)
 		}
 	})

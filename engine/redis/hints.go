@@ -97,8 +97,9 @@ func readHint(lane int, text string) (millrace.Hint, bool) {
 		h.Kind, h.In = millrace.HintDue, time.Duration(ms)*time.Millisecond
 	case 'b':
 		h.Kind = millrace.HintBatch
+		return h, rest == ""
 	case 'r':
-		h = millrace.Hint{Kind: millrace.HintRegistry}
+		return millrace.Hint{Kind: millrace.HintRegistry}, rest == ""
 	default:
 		return h, false
 	}

@@ -1,18 +1,12 @@
 package redis_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/millrace-dev/millrace"
 	"github.com/millrace-dev/millrace/internal/redistest"
 )
-
-func contextFor(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
-	t.Helper()
-	return context.WithTimeout(t.Context(), d)
-}
 
 // awaitHint waits for a hint of a kind.
 func awaitHint(t *testing.T, hints <-chan millrace.Hint, kind millrace.HintKind) millrace.Hint {

@@ -51,10 +51,11 @@ func (k keys) addressChannels() string { return k.namespace + ":live:" }
 // The keys of a lane beside its own.
 const (
 	bodyKey    = ":body"    // hash: name → prev, recorded, event
-	holdersKey = ":holders" // hash: name → how many queues hold the body, if more than one
+	holdersKey = ":holders" // hash: name → how many queues and batches hold the body, if more than one
 	dueKey     = ":due"     // sorted set: what is due, by time
 	topicsKey  = ":topics"  // hash: topic → count, last
 	trashKey   = ":trash"   // list: uids of removed sinks that are to be swept
+	wantedKey  = ":wanted"  // set: uids of queues of which a hint will tell
 	removedKey = ":removed" // set: uids that were removed, for ever
 	dedupeKey  = ":dedupe"  // hash, in two generations 0 and 1: digest → stamp
 	lastKey    = ":key"     // hash, in two generations: tenant, NUL, key → seq
@@ -88,7 +89,7 @@ const (
 	tenantKey  = ":tenant"  // hash: tenant → its own weight and limit
 	waitingKey = ":waiting" // hash, ordered: tenant → messages waiting
 	headKey    = ":head"    // hash, ordered: tenant, NUL, key → its first message that is not settled
-	headsKey   = ":heads:"  // sorted set, ordered: = and key, or a name, by the name of the head; the tenant follows
+	headsKey   = ":heads:"  // sorted set, ordered: name of a head, and whose it is if it has a key, by name; the tenant follows
 	behindKey  = ":behind:" // list, ordered: who waits behind the head; tenant, NUL, key follow
 	linesKey   = ":lines:"  // set, ordered: tenant, NUL, key of all with someone behind, and more; the tenant follows
 	lateKey    = ":late:"   // sorted set: delayed names; the tenant follows
@@ -99,7 +100,7 @@ const (
 	backKey    = ":back:"   // sorted set: seqs that came back; the tenant follows
 	leasedKey  = ":leased"  // hash: name → deadline, token, attempt, tenant
 	groupKey   = ":group"   // hash: lease group → seqs, in the order they joined
-	leftKey    = ":left"    // hash: lease group → how many are still leased under it
+	leftKey    = ":left"    // hash: lease group → how many are still leased under it, unless it began with one
 	delayedKey = ":delayed" // hash: name → tenant; NUL and key if ordered
 	triesKey   = ":tries"   // hash: name → attempts so far, after the first
 	deadKey    = ":dead"    // sorted set: seqs of dead letters
@@ -114,8 +115,7 @@ const (
 	nameKey    = ":name:"   // hash: a definition; kind/name follows
 	deletedKey = ":deleted" // sorted set: uid and kind/name of deleted ones, by version
 	tracesKey  = ":traces"  // hash: the same → the definition
-	nodesKey   = ":nodes"   // hash: node → record
-	seenKey    = ":seen"    // sorted set: node by the time it was seen
+	nodesKey   = ":nodes"   // hash: node → when it was seen, its record
 )
 
 // queue is the own key of a queue in a lane.

@@ -78,7 +78,7 @@ func (p place) key(k keys) string {
 func TestTwoNamesNeverShareAKey(t *testing.T) {
 	kinds := []string{
 		"own", "never", "channel", "queue", facetKey, backKey,
-		bodyKey, holdersKey, dueKey, topicsKey, trashKey, removedKey, dedupeKey + "0", dedupeKey + "1", lastKey + "0", lastKey + "1",
+		bodyKey, holdersKey, dueKey, topicsKey, trashKey, wantedKey, removedKey, dedupeKey + "0", dedupeKey + "1", lastKey + "0", lastKey + "1",
 		"q" + ringKey, "q" + handKey, "q" + leasedKey, "q" + groupKey, "q" + leftKey, "q" + delayedKey, "q" + triesKey, "q" + deadKey, "q" + whyKey, "q" + ageKey, "q" + agesKey,
 		heldKey, longKey, longsKey, "q" + parkedKey, "q" + hollowKey, "q" + tenantsKey, "q" + tenantKey, "q" + waitingKey, "q" + headKey, "q" + whoseKey,
 		headsKey, behindKey, linesKey, lateKey, lostKey, byKey, aliasKey,

@@ -67,21 +67,25 @@ func (e *Engine) Settle(ctx context.Context, lane int, s millrace.Settle) (millr
 }
 
 // takeAcks bounds a call: acks share one if they are of one queue and one time.
-// Those that do come to the front, whatever was handed in between.
+// Those that do come to the front, whatever was handed in between; the others keep
+// their order, so that none is overtaken for ever.
 func takeAcks(waiting []*settleRequest) int {
-	first, n, items := waiting[0].ask, 0, 0
-	for i, r := range waiting {
-		if r.ask.Queue != first.Queue || !r.ask.Now.Equal(first.Now) {
-			continue
+	first, items, full := waiting[0].ask, 0, false
+	taken := make([]*settleRequest, 0, min(len(waiting), maxRequests))
+	var rest []*settleRequest
+	for _, r := range waiting {
+		if !full && r.ask.Queue == first.Queue && r.ask.Now.Equal(first.Now) {
+			items += len(r.ask.Items)
+			full = len(taken) > 0 && (len(taken) == maxRequests || items > maxItems)
+			if !full {
+				taken = append(taken, r)
+				continue
+			}
 		}
-		items += len(r.ask.Items)
-		if n > 0 && (n == maxRequests || items > maxItems) {
-			break
-		}
-		waiting[n], waiting[i] = r, waiting[n]
-		n++
+		rest = append(rest, r)
 	}
-	return n
+	copy(waiting[copy(waiting, taken):], rest)
+	return len(taken)
 }
 
 // ack settles the gathered requests in one call; an item that is there twice is
@@ -140,6 +144,15 @@ func (e *Engine) Extend(ctx context.Context, lane int, x millrace.Extend) (millr
 		return millrace.Extended{}, err
 	}
 	return millrace.Extended{Until: moment(intOf(reply[0])), Due: next(intOf(reply[1])), Lost: indexes(listOf(reply[2]))}, nil
+}
+
+// Wanted returns the uids of the queues that somebody waits for.
+func (e *Engine) Wanted(ctx context.Context, lane int) ([]string, error) {
+	reply, err := e.runLane(ctx, &e.scripts.wanted, lane, timeless)
+	if err != nil {
+		return nil, err
+	}
+	return texts(listOf(reply[0])), nil
 }
 
 // Stats counts a queue's messages in a lane.

@@ -32,6 +32,18 @@ func TestACommitWaitsForItsReplicasOnAClusterToo(t *testing.T) {
 	}
 	_, err := e.Publish(t.Context(), 0, commitOf("acme", "z"))
 	wantCode(t, err, millrace.CodeNotReplicated)
+	if err := e.Ping(t.Context()); err != nil {
+		t.Errorf("the store is not ready because replicas are away: %v", err)
+	}
+	if n, err := e.Bytes(t.Context()); err != nil || n == 0 {
+		t.Errorf("the size without replicas: %d, %v", n, err)
+	}
+	for want := range 3 {
+		got, err := e.Lease(t.Context(), 0, millrace.Lease{Queue: testQueue, Max: 1, MaxBytes: 1 << 20, For: time.Minute, Token: millrace.Token{byte(want)}})
+		if err != nil || len(got.Messages) != 1 || got.Messages[0].Attempt != 1 {
+			t.Errorf("lease %d while replicas are away: %+v, %v", want, got.Messages, err)
+		}
+	}
 	for _, r := range c.Replicas {
 		r.Resume()
 	}

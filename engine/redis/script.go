@@ -32,6 +32,7 @@ type script struct {
 	text   string
 	sha    string
 	writes bool // its outcome matters: a call without an answer may have run
+	waits  bool // its answer promises something: it waits for the replicas that were asked for
 }
 
 // scripts are the transitions, composed once.
@@ -46,7 +47,7 @@ type scripts struct {
 	topicList, topicForget, nodeBeat, nodeLeave, permit   script
 	batchTake, batchSettle, batchList, batchRetry         script
 	batchDrop, batchOldest, batchLog, batchStats          script
-	batchInject, publishBatch                             script
+	batchInject, publishBatch, wanted                     script
 }
 
 // What a script is made of before its own text, and whether it runs on a full
@@ -66,40 +67,41 @@ func newScripts() *scripts {
 		registryCreate:  compose("registry_create", denyOOM, bare),
 		registryReady:   compose("registry_ready", denyOOM, bare),
 		registryForget:  compose("registry_forget", allowOOM, bare),
-		registryDefine:  compose("registry_define", allowOOM, shared),
+		registryDefine:  promising(compose("registry_define", allowOOM, shared)),
 		registryChanges: reading(compose("registry_changes", allowOOM, shared)),
 		registryRaise:   compose("registry_raise", allowOOM, shared),
 		laneCreate:      compose("lane_create", denyOOM, bare),
-		laneApply:       compose("lane_apply", allowOOM, tenants+" prelude_batch"),
+		laneApply:       promising(compose("lane_apply", allowOOM, tenants+" prelude_batch")),
 		laneStats:       reading(compose("lane_stats", allowOOM, shared)),
 		laneStep:        compose("lane_step", allowOOM, leases+" prelude_batch"),
 		laneSweep:       compose("lane_sweep", allowOOM, leases+" prelude_batch"),
 		laneWatch:       compose("lane_watch", allowOOM, shared),
-		publish:         compose("publish_write", denyOOM, tenants+" publish_read event_json publish_live publish_stamp"),
-		publishBatch:    compose("publish_write", denyOOM, tenants+" prelude_batch prelude_collect publish_read publish_batch event_json publish_live publish_stamp"),
+		publish:         promising(compose("publish_write", denyOOM, tenants+" publish_read event_json publish_live publish_stamp")),
+		publishBatch:    promising(compose("publish_write", denyOOM, tenants+" prelude_batch prelude_collect publish_read publish_batch event_json publish_live publish_stamp")),
 		lease:           compose("queue_lease", allowOOM, leases+" lease_turns lease_single lease_plan"),
-		settle:          compose("queue_settle", allowOOM, leases),
+		settle:          promising(compose("queue_settle", allowOOM, leases)),
 		extend:          compose("queue_extend", allowOOM, leases),
 		release:         compose("queue_release", allowOOM, leases),
 		peek:            reading(compose("queue_peek", allowOOM, tenants)),
-		purge:           compose("queue_purge", allowOOM, leases),
-		inject:          compose("queue_inject", denyOOM, tenants),
+		purge:           promising(compose("queue_purge", allowOOM, leases)),
+		inject:          promising(compose("queue_inject", denyOOM, tenants)),
 		deadList:        reading(compose("dead_list", allowOOM, shared)),
-		deadTake:        compose("dead_take", allowOOM, leases),
-		tenantSet:       compose("tenant_set", allowOOM, tenants),
+		deadTake:        promising(compose("dead_take", allowOOM, leases)),
+		tenantSet:       promising(compose("tenant_set", allowOOM, tenants)),
 		tenantList:      reading(compose("tenant_list", allowOOM, tenants)),
 		heldGet:         reading(compose("held_get", allowOOM, shared)),
-		heldCancel:      compose("held_cancel", allowOOM, shared),
+		heldCancel:      promising(compose("held_cancel", allowOOM, shared)),
 		batchTake:       compose("batch_take", allowOOM, batched),
-		batchSettle:     compose("batch_settle", allowOOM, batched),
+		batchSettle:     promising(compose("batch_settle", allowOOM, batched)),
 		batchList:       reading(compose("batch_list", allowOOM, batched)),
-		batchRetry:      compose("batch_retry", allowOOM, batched),
-		batchDrop:       compose("batch_drop", allowOOM, batched),
+		batchRetry:      promising(compose("batch_retry", allowOOM, batched)),
+		batchDrop:       promising(compose("batch_drop", allowOOM, batched)),
 		batchOldest:     compose("batch_oldest", allowOOM, batched),
 		batchLog:        reading(compose("batch_log", allowOOM, batched)),
 		batchStats:      reading(compose("batch_stats", allowOOM, batched)),
-		batchInject:     compose("batch_inject", denyOOM, batched+" prelude_collect"),
+		batchInject:     promising(compose("batch_inject", denyOOM, batched+" prelude_collect")),
 		queueStats:      reading(compose("queue_stats", allowOOM, shared)),
+		wanted:          reading(compose("queue_wanted", allowOOM, shared)),
 		topicList:       reading(compose("topic_list", allowOOM, shared)),
 		topicForget:     compose("topic_forget", allowOOM, shared),
 		nodeBeat:        compose("node_beat", allowOOM, shared),
@@ -123,6 +125,14 @@ func compose(name, flags, preludes string) script {
 	}
 	sum := sha1.Sum([]byte(b.String())) //nolint:gosec // Redis names scripts by it
 	return script{name: name, text: b.String(), sha: hex.EncodeToString(sum[:]), writes: true}
+}
+
+// promising marks a script whose answer says that something is stored or settled. One that
+// only lends (a lease, a batch to send) does not wait: an answer that is held back because a
+// replica is missing would cost an attempt of what it lent.
+func promising(s script) script {
+	s.waits = true
+	return s
 }
 
 func reading(s script) script {
@@ -215,7 +225,7 @@ func (e *Engine) once(ctx context.Context, s *script, own string, args []string)
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	send := e.send
-	if s.writes && e.options.WaitReplicas > 0 {
+	if s.waits && e.options.WaitReplicas > 0 {
 		send = e.sendAndWait
 	}
 	b := e.client.B()

@@ -111,7 +111,7 @@ func takeKind(o *rueidis.ClientOption, kind, path string) error {
 			return badURL("must end with the name of the master")
 		}
 		o.Sentinel.MasterSet = path
-		o.Sentinel.Dialer = o.Dialer
+		o.Sentinel.Dialer, o.Sentinel.TLSConfig = o.Dialer, o.TLSConfig
 		return nil
 	case "-cluster":
 		if path != "" {

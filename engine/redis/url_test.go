@@ -24,6 +24,7 @@ func TestAURLSaysWhereTheStoreIs(t *testing.T) {
 		"redis-cluster://a:1,b:2":                   {addresses: []string{"a:1", "b:2"}},
 		"rediss-cluster://u:p@a:1,b:2":              {addresses: []string{"a:1", "b:2"}, tls: true, user: "u:p"},
 		"redis-sentinel://a:26379,b:26379/mymaster": {addresses: []string{"a:26379", "b:26379"}, master: "mymaster"},
+		"rediss-sentinel://u:p@a:26379/mymaster":    {addresses: []string{"a:26379"}, tls: true, master: "mymaster", user: "u:p"},
 	} {
 		o, err := clientOption(url)
 		if err != nil {
@@ -36,6 +37,9 @@ func TestAURLSaysWhereTheStoreIs(t *testing.T) {
 		}
 		if !slices.Equal(o.InitAddress, want.addresses) || (o.TLSConfig != nil) != want.tls || o.SelectDB != want.db || o.Sentinel.MasterSet != want.master || user != want.user {
 			t.Errorf("%s: read as %v tls %t db %d master %q user %q", url, o.InitAddress, o.TLSConfig != nil, o.SelectDB, o.Sentinel.MasterSet, user)
+		}
+		if asked := o.Sentinel.TLSConfig != nil; want.master != "" && asked != want.tls {
+			t.Errorf("%s: the sentinels are asked with TLS: %t", url, asked)
 		}
 		if !o.DisableRetry {
 			t.Errorf("%s: the client would repeat commands by itself", url)

@@ -24,10 +24,11 @@ end
 
 -- An old message of a key comes first again; if the key is blocked, then next.
 local function resurrect(name, who)
-  local t, at = place(who, name)
-  local head = at ~= name and call('HGET', q.key .. ':head', who)
+  local t = tenantOf(who)
+  local head = t ~= who and call('HGET', q.key .. ':head', who)
   if not head then return lineUp(q, name, who) end
-  if not call('ZSCORE', q.key .. ':heads:' .. t, at) then return behind(q, who, name, true) end
+  local first = string.match(head, '^%d+')
+  if call('ZREM', q.key .. ':heads:' .. t, first .. ' ' .. who) == 0 then return behind(q, who, name, true) end
   call('HSET', q.key .. ':head', who, name .. ' ' .. head)
   call('SADD', q.key .. ':lines:' .. t, who)
   ready(q, name, who)

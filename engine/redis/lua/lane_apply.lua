@@ -13,6 +13,7 @@ for i = 1, removed do
     local pushed = call('HDEL', T .. ':b:' .. u, 'version') == 1
     if pushed then call('LREM', T .. ':turns', 1, u) end
     if pushed or call('HDEL', T .. ':q:' .. u, 'version') == 1 then
+      call('SREM', T .. ':wanted', u)
       call('RPUSH', T .. ':trash', u)
       L.gone = L.gone + 1
     end

@@ -15,22 +15,15 @@ if q.wake ~= '' then rouse(q) end
 
 -- Of an ordered queue: whose the next heads are, and their names.
 local function seeHeads(f, size)
-  local list, keyed = call('ZRANGE', q.key .. ':heads:' .. f.tenant, 0, size), {}
+  local list, whose = call('ZRANGE', q.key .. ':heads:' .. f.tenant, 0, size), {}
   if q.tried == nil then q.tried = call('EXISTS', q.key .. ':tries') == 1 end
-  f.whose, f.back = {}, q.tried and size + 1 or 0
   for i = 1, #list do
-    local key = string.byte(list[i]) == 61
-    f.whose[i] = key and f.tenant .. '\0' .. string.sub(list[i], 2) or f.tenant
-    if key then keyed[#keyed + 1] = f.whose[i] end
+    local head = list[i]
+    local at = string.find(head, ' ', 1, true)
+    if at then list[i], whose[i] = string.sub(head, 1, at - 1), string.sub(head, at + 1)
+    else whose[i] = f.tenant end
   end
-  local lines, at = gather('HMGET', q.key .. ':head', keyed), 0
-  for i = 1, #list do
-    if #f.whose[i] > #f.tenant then
-      at = at + 1
-      list[i] = string.match(lines[at], '^%d+')
-    end
-  end
-  f.list = list
+  f.list, f.whose, f.back = list, whose, q.tried and size + 1 or 0
 end
 
 -- See at least the next size + 1 messages of a facet, if there are as many: what came

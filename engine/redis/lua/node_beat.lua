@@ -2,22 +2,16 @@
 -- ARGV  3 node, empty to look only  4 its record  5 ms after which a silent node is forgotten
 -- Returns id, seen ms, record of each node.
 if not lane() then return 'lane_missing' end
-local node, record, ttl, list = ARGV[3], ARGV[4], tonumber(ARGV[5]), {}
-if node ~= '' then
-  call('ZADD', T .. ':seen', now, node)
-  call('HSET', T .. ':nodes', node, record)
-end
-local silent = call('ZRANGEBYSCORE', T .. ':seen', '-inf', now - ttl)
-for i = 1, #silent do
-  if silent[i] ~= node then
-    call('ZREM', T .. ':seen', silent[i])
-    call('HDEL', T .. ':nodes', silent[i])
-  end
-end
-local nodes = call('ZRANGE', T .. ':seen', 0, -1, 'WITHSCORES')
+local node, ttl, list = ARGV[3], tonumber(ARGV[5]), {}
+if node ~= '' then call('HSET', T .. ':nodes', node, str(now) .. ' ' .. ARGV[4]) end
+local nodes = call('HGETALL', T .. ':nodes')
 for i = 1, #nodes, 2 do
-  list[#list + 1], list[#list + 2] = nodes[i], nodes[i + 1]
-  list[#list + 1] = call('HGET', T .. ':nodes', nodes[i])
+  local seen, record = string.match(nodes[i + 1], '^(%d+) (.*)$')
+  if seen and (nodes[i] == node or tonumber(seen) > now - ttl) then
+    list[#list + 1], list[#list + 2], list[#list + 3] = nodes[i], seen, record
+  else
+    call('HDEL', T .. ':nodes', nodes[i])
+  end
 end
 keep()
 return list

@@ -2,5 +2,4 @@
 -- ARGV  3 node
 -- Returns 1 if it was there.
 if not lane() then return 'lane_missing' end
-call('HDEL', T .. ':nodes', ARGV[3])
-return call('ZREM', T .. ':seen', ARGV[3])
+return call('HDEL', T .. ':nodes', ARGV[3])

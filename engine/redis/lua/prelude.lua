@@ -89,6 +89,7 @@ local function load(u)
   }
   q.ready, q.back, q.wanted, q.acked, q.spent, q.minute, q.young = struct.unpack(counts, f[4] or string.rep('\0', 56))
   q.wanted = q.wanted == 1
+  q.listed = q.wanted -- in `wanted`
   if f[3] and f[3] ~= '' then
     local block, wait, ordered, paused, limit, length, oldest, dead = string.match(f[3], '^(%d) (%d+) (%d) (%d) (%d+) (%d+) (%d) (%d+)$')
     q.block, q.wait, q.ordered, q.paused = block == '1', tonumber(wait), ordered == '1', paused == '1'
@@ -111,7 +112,12 @@ local function queue(u)
   return q.known and q or nil
 end
 
+-- Queues that are wanted are listed, so that whoever waits can see at once whether a hint was lost.
 local function save(q)
+  if q.wanted ~= q.listed then
+    call(q.wanted and 'SADD' or 'SREM', T .. ':wanted', q.u)
+    q.listed = q.wanted
+  end
   local packed = struct.pack(counts, q.ready, q.back, q.wanted and 1 or 0, q.acked, q.spent, q.minute, q.young)
   if not q.changed then return call('HSET', q.key, 'counts', packed) end
   call('HSET', q.key, 'counts', packed, 'few', struct.pack(few, q.special, q.parked, q.hollow, q.dropped, q.named, q.ever, q.credit,
@@ -170,7 +176,7 @@ end
 local function member(kind, u, id) return kind .. u .. '!' .. id end
 
 local function plan(at, entry)
-  call('ZADD', T .. ':due', at, entry)
+  call('ZADD', T .. ':due', str(at), entry)
   hints[entry] = true
 end
 
@@ -192,18 +198,24 @@ local function current(entry)
   return call('HEXISTS', T .. (string.find('BKTY', kind, 1, true) and ':b:' or ':q:') .. parse(entry), 'version') == 1
 end
 
+-- When an entry is due. Of a lease group its name tells, after the token: that is quicker.
+local function dueAt(entry)
+  if string.byte(entry) ~= 76 then return tonumber(call('ZSCORE', T .. ':due', entry)) end
+  return tonumber(string.sub(entry, string.find(entry, '!', 1, true) + 17))
+end
+
 -- The time to the next due entry in ms, -1 if there is none. Entries of
 -- removed sinks fall out; past 1,000 of them a step goes on with it.
 local function due()
   for _ = 1, 1000 do
-    local first = call('ZRANGE', T .. ':due', 0, 0, 'WITHSCORES')
-    if not first[1] then return -1 end
-    if current(first[1]) then
-      local left = math.max(0, tonumber(first[2]) - now)
-      if hints[first[1]] then hint('d' .. str(left)) end
+    local first = call('ZRANGE', T .. ':due', 0, 0)[1]
+    if not first then return -1 end
+    if current(first) then
+      local left = math.max(0, dueAt(first) - now)
+      if hints[first] then hint('d' .. str(left)) end
       return left
     end
-    call('ZREM', T .. ':due', first[1])
+    call('ZREM', T .. ':due', first)
   end
   return 0
 end

@@ -19,6 +19,7 @@ function batch.sub(u)
   local s = {u = u, key = T .. ':b:' .. u, length = 0, waits = {}}
   local f = call('HMGET', s.key, 'version', 'conf', 'numbers')
   if not f[1] then return nil end
+  s.version = f[1]
   local flags, timeout, events, most, concurrency, keeps, waits
   flags, timeout, events, most, concurrency, keeps, waits, s.format = string.match(f[2], '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) ([%d,]*) (.*)$')
   s.ordered, s.paused, s.disabled = string.byte(flags) == 49, string.byte(flags, 2) == 49, string.byte(flags, 3) == 49

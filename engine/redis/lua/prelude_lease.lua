@@ -10,20 +10,29 @@ end
 -- The name of a lease group: one token, one deadline.
 local function group(deadline, token) return token .. str(deadline) end
 
+-- How many messages of a lease group are still leased, and whether that is written: a group
+-- that began with one is not counted.
+local function remaining(q, id)
+  local left = call('HGET', q.key .. ':left', id)
+  return tonumber(left or 1), left
+end
+
 -- The messages (a text of names) join a lease group; it is due once for all. A consumer's
 -- groups are listed in the order in which they came about.
 local function join(q, deadline, token, names, size, consumer)
   local id = group(deadline, token)
-  local there = call('HGET', q.key .. ':group', id)
-  call('HSET', q.key .. ':group', id, there and there .. ' ' .. names or names)
-  call('HINCRBY', q.key .. ':left', id, size)
-  if there then return end
+  if call('HSETNX', q.key .. ':group', id, names) == 0 then
+    call('HSET', q.key .. ':group', id, call('HGET', q.key .. ':group', id) .. ' ' .. names)
+    call('HSET', q.key .. ':left', id, str((remaining(q, id)) + size))
+    return
+  end
+  if size > 1 then call('HSET', q.key .. ':left', id, str(size)) end
   plan(deadline, member('L', q.u, id))
   if consumer ~= '' then
     tally(q, 'named', 1)
     tally(q, 'ever', 1)
     call('HSET', q.key .. ':whose', id, consumer)
-    call('ZADD', q.key .. ':by:' .. consumer, q.ever, id)
+    call('ZADD', q.key .. ':by:' .. consumer, str(q.ever), id)
   end
 end
 
@@ -33,8 +42,11 @@ local function whose(q, id) return q.named > 0 and call('HGET', q.key .. ':whose
 -- So many messages left each of these groups; an empty one is not due any more.
 local function part(q, groups)
   for id, size in pairs(groups) do
-    if call('HINCRBY', q.key .. ':left', id, str(-size)) <= 0 then
-      call('HDEL', q.key .. ':left', id)
+    local before, counted = remaining(q, id)
+    if before > size then
+      call('HSET', q.key .. ':left', id, str(before - size))
+    else
+      if counted then call('HDEL', q.key .. ':left', id) end
       call('HDEL', q.key .. ':group', id)
       call('ZREM', T .. ':due', member('L', q.u, id))
       local consumer = whose(q, id)
@@ -48,13 +60,17 @@ local function part(q, groups)
 end
 
 -- The messages of a group that are still leased under it, in the order they joined, at
--- most so many: name, who, attempt of each. Also returns how many were looked at.
+-- most so many: name, who, attempt of each. Also returns how many were looked at. One that
+-- left the group and joined it again stands in it twice: the last time counts.
 local function members(q, id, most)
-  local names, found = {}, {}
-  for name in string.gmatch(call('HGET', q.key .. ':group', id) or '', '%d+') do names[#names + 1] = name end
+  local names, found, last = {}, {}, {}
+  for name in string.gmatch(call('HGET', q.key .. ':group', id) or '', '%d+') do
+    names[#names + 1] = name
+    last[name] = #names
+  end
   local records = gather('HMGET', q.key .. ':leased', names)
   for i = 1, #names do
-    if records[i] and #found < most then
+    if records[i] and #found < most and last[names[i]] == i then
       local deadline, token, attempt, who = leased(records[i])
       if group(deadline, token) == id then found[#found + 1] = {names[i], who, attempt} end
     end

@@ -199,14 +199,10 @@ end
 -- Ordered queues. The head of a key is in `head` as long as the key has a message that is
 -- not settled; it is also in `heads:TENANT` while it may be leased. The others wait behind:
 -- the next of them in `head` too, each after a space, and + if `behind` holds more.
-local function place(who, name)
-  local tenant = tenantOf(who)
-  return tenant, #who > #tenant and '=' .. string.sub(who, #tenant + 2) or name
-end
-
+-- Among the heads it is listed by its name, and after a space whose it is if it has a key.
 local function ready(q, name, who)
-  local tenant, at = place(who, name)
-  call('ZADD', q.key .. ':heads:' .. tenant, name, at)
+  local tenant = tenantOf(who)
+  call('ZADD', q.key .. ':heads:' .. tenant, name, #who > #tenant and name .. ' ' .. who or name)
 end
 
 -- Who is behind the head of a key: the tenant's `lines` names the keys that have someone,
@@ -239,13 +235,11 @@ end
 
 -- A key's line without its head, and the head then; nothing if nobody is behind it.
 local function shorten(q, who, line)
-  local rest = string.match(line, '^%d+ ?(.*)$')
-  if rest == '' then return nil end
-  if rest == '+' then
-    local key = q.key .. ':behind:' .. who
-    rest = table.concat(call('LPOP', key, atHand), ' ') .. (call('EXISTS', key) == 1 and '+' or '')
-  end
-  return rest, string.match(rest, '^%d+')
+  local rest, name = string.match(line, '^%d+ ((%d+).*)$')
+  if rest or string.byte(line, #line) ~= 43 then return rest, name end
+  local key = q.key .. ':behind:' .. who
+  local list = call('LPOP', key, atHand)
+  return table.concat(list, ' ') .. (call('EXISTS', key) == 1 and '+' or ''), list[1]
 end
 
 -- Take up to so many off the messages behind a key's head.

@@ -48,10 +48,16 @@ elseif #served > 0 then turnRound() end
 -- to its facet.
 local hands, bare = {}, {}
 
+local function backwards(list)
+  local turned, size = {}, #list
+  for i = 1, size do turned[i] = list[size + 1 - i] end
+  return turned
+end
+
 local function remains(f)
   local own, gave = f.back + f.own, f.gave
   if gave <= f.back and f.back > 0 or q.ordered then return f.names, f.more, 0 end
-  local to = #f.list > own and math.max(own, math.min(#f.list, gave + atHand)) or own
+  local to = f.inside and #f.list > own and math.max(own, math.min(#f.list, gave + atHand)) or own
   local popped = math.max(gave, to) - own
   return listed(f.list, gave + 1, to), f.more and (#f.list == own or own + popped < #f.list), popped
 end
@@ -62,7 +68,7 @@ local function write(f)
   local leased = f.leased + (ms > 0 and f.gave or 0)
   if not f.inside then
     local near = words(rest)
-    for i = #near, 1, -1 do call('LPUSH', q.key .. ':facet:' .. f.tenant, near[i]) end
+    if #near > 0 then call('LPUSH', q.key .. ':facet:' .. f.tenant, unpack(backwards(near))) end
     rest, more = '', false
   end
   if f.inside or leased > 0 then hands[#hands + 1], hands[#hands + 2] = f.tenant, hand(leased, f.inside, rest, more)
@@ -142,6 +148,7 @@ for i = 1, count do
 end
 local left = call('LLEN', q.key .. ':ring')
 q.wanted = left == 0 and q.wake == ''
+if count == 0 then q.listed = nil end -- who found nothing sees to it that the list tells
 save(q)
 keep()
 return {now, left, due(), tries, reply}

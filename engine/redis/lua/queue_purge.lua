@@ -37,7 +37,8 @@ local function purgeKeys(t)
     local head = call('ZPOPMIN', q.key .. ':heads:' .. t)
     if #head == 0 then break end
     wait(q, t, -take({head[2]}))
-    if string.sub(head[1], 1, 1) == '=' then advance(q, t .. '\0' .. string.sub(head[1], 2)) end
+    local who = string.match(head[1], '^%d+ (.*)$')
+    if who then advance(q, who) end
   end
   while #gone < max do
     local who = call('SRANDMEMBER', q.key .. ':lines:' .. t)

@@ -35,11 +35,12 @@ for i = 1, items do
   end
 end
 
--- The leases of many tenants end at once: nobody can be waiting for that.
-local function landAll()
+-- The leases of many tenants (of each message, whose it is) end at once: nobody can be
+-- waiting for that.
+local function landAll(owners)
   local tenants, counts, fresh, none = {}, {}, {}, {}
-  for i = 1, #found do
-    local t = q.ordered and tenantOf(found[i]) or found[i]
+  for i = 1, #owners do
+    local t = owners[i]
     local seen = counts[t]
     if not seen then tenants[#tenants + 1] = t end
     counts[t] = (seen or 0) + 1
@@ -64,11 +65,13 @@ local function landAll()
 end
 
 -- Many keys go on at once. Tenants enter in the order of their first key that does.
+-- Returns the tenant of each message.
 local function passAll()
-  local idle, heads, tenants, of, keyed, owner = {}, {}, {}, {}, {}, {}
+  local idle, heads, tenants, of, keyed, owner, owners = {}, {}, {}, {}, {}, {}, {}
   for i = 1, #found do
     local who = found[i]
     local tenant = tenantOf(who)
+    owners[i] = tenant
     if #who > #tenant then keyed[#keyed + 1], owner[#keyed + 1] = who, tenant end
   end
   local lines = gather('HMGET', q.key .. ':head', keyed)
@@ -82,7 +85,7 @@ local function passAll()
     end
     if name then
       heads[#heads + 1], heads[#heads + 2] = who, line
-      t.heads[#t.heads + 1], t.heads[#t.heads + 2] = name, '=' .. string.sub(who, #tenant + 2)
+      t.heads[#t.heads + 1], t.heads[#t.heads + 2] = name, name .. ' ' .. who
       t.first = t.first or i
     else
       idle[#idle + 1], t.idle[#t.idle + 1] = who, who
@@ -96,6 +99,7 @@ local function passAll()
     bulk('ZADD', q.key .. ':heads:' .. t.name, t.heads)
     if t.first then admit(q, t.name) end
   end
+  return owners
 end
 
 -- They end one by one, and each may let its tenant or its key go on.
@@ -120,9 +124,7 @@ if #live > 0 then
     bulk('HDEL', q.key .. ':tries', again)
     settled(q, live, lanes)
     q.acked = q.acked + #live
-    local many = q.free and q.parked == 0
-    if many and q.ordered then passAll() end
-    if many then landAll() else landEach() end
+    if q.free and q.parked == 0 then landAll(q.ordered and passAll() or found) else landEach() end
   end
   for i = 1, verb == 'a' and 0 or #found do
     local f = found[i]

@@ -5,7 +5,9 @@ if not lane() then return 'lane_missing' end
 local q = queue(ARGV[3])
 if not q then return 'not_found' end
 
--- The oldest waiting message; in an ordered queue of at most 1,000 keys that are blocked.
+-- The oldest waiting message; in an ordered queue of at most 1,000 keys that are blocked,
+-- over all tenants of the call.
+local budget = 1000
 local function oldest(t)
   local first
   local function older(name)
@@ -18,7 +20,8 @@ local function oldest(t)
   older(words(names)[1])
   if q.ordered then
     older(call('ZRANGE', q.key .. ':heads:' .. t, 0, 0, 'WITHSCORES')[2])
-    local lines = call('SRANDMEMBER', q.key .. ':lines:' .. t, 1000)
+    local lines = budget > 0 and call('SRANDMEMBER', q.key .. ':lines:' .. t, budget) or {}
+    budget = budget - #lines
     local all = gather('HMGET', q.key .. ':head', lines)
     for i = 1, #lines do older(words(all[i])[2] or call('LINDEX', q.key .. ':behind:' .. lines[i], 0)) end
   end

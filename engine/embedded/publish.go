@@ -58,10 +58,10 @@ func (p *publication) run(g *group, now int64) error {
 	if err := l.recheck(&p.known, p.commit); err != nil {
 		return l.engine.readFailed(err)
 	}
-	p.young = l.meta.digests.next(now, l.engine.window.Milliseconds()).no
 	if err := p.openings(); err != nil {
 		return err
 	}
+	p.young = l.meta.digests.next(now, l.engine.window.Milliseconds()).no
 	if err := p.room(); err != nil {
 		return err
 	}

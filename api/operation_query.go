@@ -116,7 +116,7 @@ func DecodeCountQuery(q url.Values, now time.Time) (millrace.OperationCountQuery
 	bad := func(name, message string) {
 		faults = append(faults, millrace.Fault{Location: "query." + name, Message: message})
 	}
-	ok := true
+	var ok bool
 	if !q.Has("queue") {
 		bad("queue", "is required")
 	}

@@ -67,7 +67,7 @@ func TestAnOperationRunsFromItsStartToItsOutput(t *testing.T) {
 	s := tracked(t)
 	g := s.want(202, "POST", "/v1/operations", startSync)
 	id := g.object(t)["id"].(string)
-	if at := g.header.Get("Location"); at != "/v1/operations/"+id || g.object(t)["url"] != at || g.object(t)["existing"] != false {
+	if at := g.header.Get("Location"); at != "/v1/operations/"+id || g.object(t)["url"] != at || g.object(t)["existing"] != any(false) {
 		t.Errorf("at %q: %s", at, g.body)
 	}
 	s.operationIs(id, map[string]any{
@@ -124,7 +124,7 @@ func TestADedupeKeyFindsTheOperationThatIsOpen(t *testing.T) {
 	s := tracked(t)
 	body := `{"queue":"sync","type":"MANUAL","subject":"link:456","dedupe_key":"k"}`
 	id := s.start(body)
-	if g := s.want(202, "POST", "/v1/operations", body).object(t); g["id"] != id || g["existing"] != true {
+	if g := s.want(202, "POST", "/v1/operations", body).object(t); g["id"] != id || g["existing"] != any(true) {
 		t.Errorf("got %v", g)
 	}
 }
@@ -133,7 +133,7 @@ func TestARunningOperationThatIsCancelledIsToldAtTheNextExtend(t *testing.T) {
 	s := tracked(t)
 	id := s.start(startSync)
 	receipt := s.leaseOperation()["receipt"].(string)
-	if g := s.want(200, "POST", "/v1/operations/"+id+"/cancel", "").object(t); g["status"] != "RUNNING" || g["cancel_requested"] != true {
+	if g := s.want(200, "POST", "/v1/operations/"+id+"/cancel", "").object(t); g["status"] != "RUNNING" || g["cancel_requested"] != any(true) {
 		t.Errorf("got %v", g)
 	}
 	told := s.want(200, "POST", syncQueue+"/extend", `{"items":[{"receipt":"`+receipt+`","lease":"1m"}]}`).object(t)

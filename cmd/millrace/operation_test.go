@@ -2,19 +2,19 @@ package main
 
 import (
 	"bytes"
-	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/millrace-dev/millrace"
+	"github.com/millrace-dev/millrace/millracetest"
 )
 
 // says runs a command line against a server and returns what it printed.
-func says(t *testing.T, server *httptest.Server, code int, args ...string) string {
+func says(t *testing.T, server string, code int, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
-	if got := run(t.Context(), append(args, "--server", server.URL), strings.NewReader(""), &out, &errs); got != code {
+	if got := run(t.Context(), append(args, "--server", server), strings.NewReader(""), &out, &errs); got != code {
 		t.Fatalf("%v: exit %d, want %d: %s%s", args, got, code, &out, &errs)
 	}
 	return out.String() + errs.String()
@@ -51,7 +51,7 @@ func TestATriggerBeginsAnOperationOrPublishesButNotBoth(t *testing.T) {
 }
 
 func TestAnOperationIsLookedAfterFromTheCommandLine(t *testing.T) {
-	server := operationServer(t)
+	server := millracetest.Serve(t, millracetest.New(t))
 	says(t, server, 0, "queue", "create", "sync", "--match", "nothing", "--tracked", "--redact", "/token", "--retention", "1h", "--error-retention", "2d")
 	started := says(t, server, 0, "operation", "start", "sync", "--type", "MANUAL", "--subject", "link:456", "--payload", `{"token":"s3cret","n":1}`, "--json")
 	id := regexp.MustCompile(`"id": "([^"]+)"`).FindStringSubmatch(started)[1]
@@ -77,7 +77,7 @@ func TestAnOperationIsLookedAfterFromTheCommandLine(t *testing.T) {
 }
 
 func TestATriggerIsLookedAfterFromTheCommandLine(t *testing.T) {
-	server := operationServer(t)
+	server := millracetest.Serve(t, millracetest.New(t))
 	says(t, server, 0, "queue", "create", "sync", "--match", "nothing", "--tracked")
 	made := says(t, server, 0, "trigger", "create", "resync", "--queue", "sync", "--type", "MANUAL", "--per-minute", "1")
 	url := regexp.MustCompile(`this once: (\S+)`).FindStringSubmatch(made)[1]

@@ -130,6 +130,9 @@ func operationCalls() map[string]func(millrace.Backbone) []any {
 		"counts": func(b millrace.Backbone) []any {
 			return list(b.Operations().Counts(ctx, millrace.OperationCountQuery{Queue: "sync", Bucket: millrace.Hours, Since: moment, Until: moment.Add(time.Hour)}))
 		},
+		"ack with an output": func(b millrace.Backbone) []any {
+			return list(b.Queues().Ack(ctx, "sync", millrace.Settlement{Receipt: "q5J", Output: []byte(`{ "pr" : 12 }`)}, millrace.Settlement{Receipt: "q6K"}))
+		},
 		"put trigger":    func(b millrace.Backbone) []any { return list3(b.Triggers().Put(ctx, "resync", storedTrigger.Spec)) },
 		"get trigger":    func(b millrace.Backbone) []any { return list(b.Triggers().Get(ctx, "resync")) },
 		"list triggers":  func(b millrace.Backbone) []any { return list3(b.Triggers().List(ctx, page)) },
@@ -244,6 +247,16 @@ func TestACancelThatIsAskedAgainFindsWhatItDid(t *testing.T) {
 	}
 	if _, err := c.Operations().Cancel(t.Context(), started.ID); millrace.CodeOf(err) != millrace.CodeFinished {
 		t.Errorf("then %v", err)
+	}
+}
+
+func TestAnOutputThatIsNoJSONIsNotSent(t *testing.T) {
+	served := &scripted{}
+	c := connect(t, served, Options{}, nil)
+	for _, bad := range []string{"{", `1},{"receipt":"q6K"`} {
+		if _, err := c.Queues().Ack(t.Context(), "sync", millrace.Settlement{Receipt: "q5J", Output: []byte(bad)}); millrace.CodeOf(err) != millrace.CodeInvalid || len(served.taken()) != 0 {
+			t.Errorf("%s: %v", bad, err)
+		}
 	}
 }
 

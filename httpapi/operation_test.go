@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -275,16 +276,22 @@ func TestACallOfATriggerBeginsAnOperationOrPublishes(t *testing.T) {
 }
 
 func TestATriggersURLNeedsNoTokenAndIsNeverLogged(t *testing.T) {
-	var log bytes.Buffer
-	s := newSite(t, openBroker(t), Options{RootToken: token, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	log := make(lines, 100)
+	s := newSite(t, openBroker(t), Options{RootToken: token, Logger: jsonLog(log, slog.LevelDebug)})
 	auth := []string{"Authorization", "Bearer " + token}
 	url := s.want(201, "PUT", "/v1/triggers/built", publishDoes, auth...).object(t)["url"].(string)
-	s.want(202, "POST", url, "{}")
-	s.want(405, "GET", url, "")
-	s.want(404, "POST", url+"x", "{}")
-	s.want(400, "POST", url, "{")
-	s.client.CloseIdleConnections()
-	if text := log.String(); strings.Contains(text, strings.TrimPrefix(url, "/t/")) || !strings.Contains(text, "/t/{secret}") {
-		t.Errorf("logged %s", text)
+	log.next(t)
+	for _, c := range []struct {
+		status                    int
+		method, path, body, route string
+	}{
+		{202, "POST", url, "{}", "POST /t/{secret}"}, {405, "GET", url, "", unknownRoute},
+		{404, "POST", url + "x", "{}", "POST /t/{secret}"}, {400, "POST", url, "{", "POST /t/{secret}"},
+	} {
+		s.want(c.status, c.method, c.path, c.body)
+		line := log.next(t)
+		if line["route"] != c.route || strings.Contains(fmt.Sprint(line), strings.TrimPrefix(url, "/t/")) {
+			t.Errorf("logged %v", line)
+		}
 	}
 }

@@ -166,9 +166,9 @@ func TestABadQueueIsRefusedWithEveryFault(t *testing.T) {
 			"body.lease must be between 100ms and 12h0m0s",
 		}},
 		{"huge", `{"match":"x","max_length":92233720368547758080}`, invalid, []string{"body.max_length must be between 0 and 9007199254740991"}},
-		{"later", `{"match":"x","tracked":true,"redact":["/a"],"retention":"1h","error_retention":"1h"}`, invalid, []string{
-			"body.tracked is not available in this version", "body.retention is not available in this version",
-			"body.error_retention is not available in this version", "body.redact is not available in this version",
+		{"tracking", `{"match":"x","tracked":1,"redact":["a"],"retention":"4000d","error_retention":"-1s"}`, invalid, []string{
+			"body.tracked must be true or false", "body.error_retention must be a duration such as \"1m30s\"",
+			"body.retention must be between 0s and 87600h0m0s", "body.redact[0] must be a JSON Pointer, such as /user/token",
 		}},
 		{"ways", `{"match":"x","overflow":"wait","on_exhausted":null,"ordered":"yes"}`, invalid, []string{
 			"body.overflow must be reject or drop_oldest", "body.on_exhausted must be a string", "body.ordered must be true or false",

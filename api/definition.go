@@ -44,6 +44,13 @@ func (d *decoder) document() millrace.Document {
 				}
 				doc.Subscriptions[name] = sub.subscriptionSpec()
 			})
+		case "triggers":
+			d.named("triggers", "a trigger's name", func(sub *decoder, name string) {
+				if doc.Triggers == nil {
+					doc.Triggers = map[string]millrace.TriggerSpec{}
+				}
+				doc.Triggers[name] = sub.triggerSpec()
+			})
 		default:
 			d.skip()
 		}
@@ -100,6 +107,11 @@ func AppendDocument(b []byte, doc *millrace.Document) []byte {
 	for _, name := range slices.Sorted(maps.Keys(doc.Subscriptions)) {
 		spec := doc.Subscriptions[name]
 		b = AppendSubscriptionSpec(appendName(b, name), &spec)
+	}
+	b = append(appendName(append(b, '}'), "triggers"), '{')
+	for _, name := range slices.Sorted(maps.Keys(doc.Triggers)) {
+		spec := doc.Triggers[name]
+		b = AppendTriggerSpec(appendName(b, name), &spec)
 	}
 	return append(b, '}', '}')
 }

@@ -13,7 +13,7 @@ func AppendEvent(b []byte, e *millrace.Event) []byte {
 	b = appendTime(appendName(b, "recorded_at"), e.RecordedAt)
 	b = appendEventBody(b, e)
 	b = appendUintField(b, "seq", e.Seq)
-	if e.Key != "" {
+	if e.Key != "" && !e.Unchained {
 		b = appendUintField(b, "prev", e.Prev)
 	}
 	return append(b, '}')
@@ -66,14 +66,17 @@ func DecodeEvent(text []byte) (millrace.Event, error) {
 }
 
 // event reads an event of an answer. like is the one before, whose texts are
-// often the same.
+// often the same. One that has a key and no prev is in no key's chain.
 func (d *decoder) event(like *millrace.Event) (e millrace.Event) {
 	if !d.object() {
 		return e
 	}
+	prev := false
 	for d.next() {
+		prev = prev || string(d.name) == "prev"
 		d.eventMember(&e, like)
 	}
+	e.Unchained = e.Key != "" && !prev
 	return e
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/millrace-dev/millrace"
 )
@@ -349,6 +350,58 @@ func FuzzDecodeHouse(f *testing.F) {
 			again := must[millrace.Queue](t)(DecodeQueue(AppendQueue(nil, &q)))
 			again.Oldest, q.Oldest = again.Oldest.Truncate(1e6), q.Oldest.Truncate(1e6)
 			equal(t, again.QueueStats, q.QueueStats)
+		}
+	})
+}
+
+func FuzzDecodeOperationRequest(f *testing.F) {
+	seed(f, `{"queue":"a","type":"b","payload": [1 , 2],"delay":"1d"}`, `{"receipt":"a","percent":7}`)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if receipt, p, err := DecodeProgress(body); !refused(t, err) {
+			again, back, err := DecodeProgress(AppendProgress(nil, receipt, p))
+			if err != nil || again != receipt || back != p {
+				t.Fatal(again, back, err)
+			}
+		}
+		r, err := DecodeOperationRequest(body)
+		if refused(t, err) {
+			return
+		}
+		if faults := r.Faults(""); faults != nil {
+			t.Fatal(faults)
+		}
+		equal(t, must[millrace.OperationRequest](t)(DecodeOperationRequest(AppendOperationRequest(nil, &r))), r)
+	})
+}
+
+func FuzzDecodeTriggerSpec(f *testing.F) {
+	seed(f, `{"event":{"topic":"a","type":"b","data":null}}`, `{"operation":{"queue":"a","type":"b"},"per_minute":0,"enabled":false}`)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		spec, err := DecodeTriggerSpec(body)
+		if refused(t, err) {
+			return
+		}
+		if faults := spec.Faults(""); faults != nil {
+			t.Fatal(faults)
+		}
+		equal(t, must[millrace.TriggerSpec](t)(DecodeTriggerSpec(AppendTriggerSpec(nil, &spec))), spec)
+	})
+}
+
+// FuzzDecodeOperation reads any text as an operation, a trigger and counts: what can be read can be written and read again.
+func FuzzDecodeOperation(f *testing.F) {
+	seed(f)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if o, err := DecodeOperation(text); err == nil {
+			o.QueuedAt, o.StartedAt, o.FinishedAt, o.ExpiresAt = at("2026-11-15T01:13:00Z"), time.Time{}, time.Time{}, time.Time{}
+			equal(t, must[millrace.TrackedOperation](t)(DecodeOperation(AppendOperation(nil, &o))), o)
+		}
+		if trigger, err := DecodeTrigger(text); err == nil {
+			trigger.LastAt = time.Time{}
+			must[millrace.Trigger](t)(DecodeTrigger(AppendTrigger(nil, &trigger)))
+		}
+		if c, err := DecodeOperationCounts(text); err == nil && len(c.Counts) > 0 && c.Counts[0].Queued.Percentile(99) < 0 {
+			t.Fatal("a negative length")
 		}
 	})
 }

@@ -177,7 +177,7 @@ func TestALeaseLooksAsInTheExample(t *testing.T) {
 	}
 
 	messages := []millrace.Message{{
-		ID: "01K0C", Queue: "emails", Receipt: "q5J", Attempt: 1, LeasedUntil: at("2026-11-15T01:14:00Z"), Event: exampleEvent,
+		ID: "01K0C", Queue: "emails", Receipt: "q5J", Attempt: 1, LeasedUntil: at("2026-11-15T01:14:00Z"), Operation: "Zt8", Event: exampleEvent,
 	}}
 	checkGolden(t, "lease_out", AppendMessages(nil, messages))
 	equal(t, must[[]millrace.Message](t)(DecodeMessages(golden(t, "lease_out"))), messages)
@@ -186,7 +186,8 @@ func TestALeaseLooksAsInTheExample(t *testing.T) {
 
 func TestASettlementLooksAsInTheExample(t *testing.T) {
 	delay := 10 * time.Second
-	ack := []SettleItem{{Settlement: millrace.Settlement{Receipt: "q5J"}}}
+	ack := []SettleItem{{Settlement: millrace.Settlement{Receipt: "q5J", Output: []byte(`{"pr":12}`)}}}
+	equal(t, must[[]SettleItem](t)(DecodeSettle(AppendSettle(nil, []millrace.Settlement{ack[0].Settlement}), Ack)), ack)
 	equal(t, must[[]SettleItem](t)(DecodeSettle(golden(t, "ack_in"), Ack)), ack)
 	retry := []millrace.Settlement{{Receipt: "q5J", Delay: &delay, Error: "boom"}, {Receipt: "q6K", Error: "bang"}}
 	checkGolden(t, "retry_in", AppendSettle(nil, retry))
@@ -201,7 +202,7 @@ func TestTheSettlementAnswerLooksAsInTheExample(t *testing.T) {
 	settled := millrace.SettleResult{Settled: 1, Lost: []string{"q6K"}}
 	checkGolden(t, "settled", AppendSettled(nil, Retry, &settled))
 	equal(t, must[millrace.SettleResult](t)(DecodeSettled(golden(t, "settled"))), settled)
-	extended := millrace.SettleResult{Settled: 1, Lost: []string{}, LeasedUntil: at("2026-11-15T01:15:00Z")}
+	extended := millrace.SettleResult{Settled: 1, Lost: []string{}, LeasedUntil: at("2026-11-15T01:15:00Z"), Cancelled: []string{"q5J"}}
 	checkGolden(t, "extended", AppendSettled(nil, Extend, &extended))
 	equal(t, must[millrace.SettleResult](t)(DecodeSettled(golden(t, "extended"))), extended)
 }

@@ -55,7 +55,7 @@ func (d *decoder) node() (n millrace.Node) {
 }
 
 // laterStats are the parts of the statistics whose nouns are not there yet.
-const laterStats = `,"streams":{"records":0,"lag":0,"quarantined":0},"operations":{"queued":0,"running":0}}`
+const laterStats = `,"streams":{"records":0,"lag":0,"quarantined":0}`
 
 // AppendStats writes the statistics of a store.
 func AppendStats(b []byte, s *millrace.Stats) []byte {
@@ -77,7 +77,9 @@ func AppendStats(b []byte, s *millrace.Stats) []byte {
 	b = appendIntField(b, "dead", s.Subscriptions.Dead)
 	b = appendIntField(b, "failing", s.Subscriptions.Failing)
 	b = append(appendIntField(b, "disabled", s.Subscriptions.Disabled), '}')
-	return append(b, laterStats...)
+	b = append(appendName(append(b, laterStats...), "operations"), '{')
+	b = appendIntField(b, "queued", s.Operations.Queued)
+	return append(appendIntField(b, "running", s.Operations.Running), '}', '}')
 }
 
 // DecodeStats reads the statistics of a store.
@@ -102,6 +104,8 @@ func DecodeStats(text []byte) (s millrace.Stats, err error) {
 			case "subscriptions":
 				c := &s.Subscriptions
 				d.numbers(map[string]*int64{"queued": &c.Queued, "dead": &c.Dead, "failing": &c.Failing, "disabled": &c.Disabled})
+			case "operations":
+				d.numbers(map[string]*int64{"queued": &s.Operations.Queued, "running": &s.Operations.Running})
 			default:
 				d.statsNumber(&s)
 			}

@@ -7,7 +7,8 @@ import (
 )
 
 // DecodeInject reads events as they were stored, to be put into one sink. An
-// event that does not say when it was recorded was recorded at its own time.
+// event that does not say when it was recorded was recorded at its own time; one
+// that has a key and no prev is in no key's chain.
 // The events' data is a part of body.
 func DecodeInject(body []byte) ([]millrace.Event, error) {
 	d := newDecoder(body)
@@ -71,6 +72,7 @@ func (d *decoder) storedEvent(like *millrace.Event) (e millrace.Event) {
 	if e.Tenant == "" {
 		e.Tenant = millrace.DefaultTenant
 	}
+	e.Unchained = e.Key != "" && !given["prev"]
 	if e.RecordedAt.IsZero() {
 		e.RecordedAt = e.Time
 	}

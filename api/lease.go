@@ -157,6 +157,9 @@ func appendMessage(b []byte, m *millrace.Message) []byte {
 	if m.Receipt != "" {
 		b = appendTime(appendName(b, "leased_until"), m.LeasedUntil)
 	}
+	if m.Operation != "" {
+		b = appendTextField(b, "operation", m.Operation)
+	}
 	b = AppendEvent(appendName(b, "event"), &m.Event)
 	return append(b, '}')
 }
@@ -206,6 +209,8 @@ func (d *decoder) message(like *millrace.Message) (m millrace.Message) {
 			m.Attempt = int(d.unsigned())
 		case "leased_until":
 			m.LeasedUntil = d.time()
+		case "operation":
+			m.Operation, _ = d.string("")
 		case "event":
 			m.Event = d.event(&like.Event)
 		default:

@@ -29,6 +29,8 @@ func AppendCloudEvent(b []byte, e *millrace.Event) []byte {
 	if e.Key != "" {
 		b = appendTextField(b, "subject", e.Key)
 		b = appendTextField(b, "partitionkey", cmp.Or(e.Attributes["partitionkey"], e.Key))
+	}
+	if e.Key != "" && !e.Unchained {
 		b = appendTextField(b, "previd", strconv.FormatUint(e.Prev, 10))
 	}
 	b = appendTime(appendName(b, "time"), e.Time)

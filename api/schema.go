@@ -18,7 +18,7 @@ type Schema map[string]any
 func Schemas() map[string]Schema {
 	all := map[string]Schema{}
 	for _, part := range []map[string]Schema{
-		eventSchemas(), publishSchemas(), topicSchemas(), queueSchemas(), tenantSchemas(), leaseSchemas(), settleSchemas(), deadSchemas(), subscriptionSchemas(), houseSchemas(), problemSchemas(),
+		eventSchemas(), publishSchemas(), topicSchemas(), queueSchemas(), tenantSchemas(), leaseSchemas(), settleSchemas(), deadSchemas(), subscriptionSchemas(), operationSchemas(), triggerSchemas(), houseSchemas(), problemSchemas(),
 	} {
 		maps.Copy(all, part)
 	}
@@ -56,8 +56,27 @@ func ParameterSchema(name string) Schema {
 		return with(boolean(), "default", false)
 	case "match":
 		return Schema{"type": "string", "minLength": 1, "maxLength": millrace.MaxPatternLen}
-	case "key":
+	case "key", "subject":
 		return filled(text(millrace.MaxKeyLen))
+	}
+	return countParameter(name)
+}
+
+// countParameter is the schema of a parameter of operations and of their counts.
+func countParameter(name string) Schema {
+	switch name {
+	case "status", "seen":
+		return statusSchema()
+	case "wait":
+		return about(duration(), "At most "+FormatDuration(millrace.MaxWait)+".")
+	case "bucket":
+		return with(choice("1m", "1h", "1d"), "default", "1m")
+	case "since":
+		return about(Schema{"type": "string", "anyOf": []Schema{anyTime(), duration()}}, "A time, or a duration back from now; 60 buckets before until if it is left out.")
+	case "until":
+		return about(anyTime(), "Now if it is left out.")
+	case "secret":
+		return filled(Schema{"type": "string"})
 	}
 	return nameSchema()
 }

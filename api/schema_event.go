@@ -7,7 +7,7 @@ func eventSchemas() map[string]Schema {
 	stamped := append(eventHead(), has("recorded_at", utcTime()))
 	stamped = append(append(stamped, eventBody()...),
 		has("seq", integer(1, maxInteger)),
-		may("prev", about(count(), "The seq of the key's event before, 0 for the first; only with a key.")))
+		may("prev", about(count(), "The seq of the key's event before, 0 for the first; only with a key, and not of an operation's event.")))
 	delayed := append(eventHead(), has("recorded_at", Schema{"type": "null"}))
 	delayed = append(append(delayed, eventBody()...),
 		has("seq", Schema{"type": "null"}), may("prev", Schema{"type": "null"}), has("due_at", utcTime()))
@@ -52,7 +52,7 @@ func storedEventSchema() Schema {
 		has("time", anyTime()), may("recorded_at", about(anyTime(), "The event's time if it is left out.")),
 		may("content_type", with(contentTypeSchema(), "default", millrace.JSONContentType)),
 		may("data", dataSchema()), may("data_base64", base64Text()), may("attributes", attributesSchema()),
-		has("seq", integer(1, maxInteger)), may("prev", about(count(), "Only with a key.")),
+		has("seq", integer(1, maxInteger)), may("prev", about(count(), "Only with a key; an event that has a key and no prev is in no key's chain.")),
 	), [2]string{"data", "data_base64"})
 }
 

@@ -35,11 +35,12 @@ func houseSchemas() map[string]Schema {
 			has("started_at", utcTime()), has("seen_at", utcTime())),
 		"Nodes": answerOf(has("nodes", listOf(SchemaRef("Node")))),
 		"Definitions": answerOf(has("queues", byName(SchemaRef("QueueSpec"))), has("tenants", byName(byName(SchemaRef("TenantSettings")))),
-			has("subscriptions", about(byName(SchemaRef("SubscriptionSpec")), "Without what is secret."))),
+			has("subscriptions", about(byName(SchemaRef("SubscriptionSpec")), "Without what is secret.")), has("triggers", about(byName(SchemaRef("TriggerSpec")), "Without their URLs."))),
 		"Apply": requestOf(
 			may("queues", about(byName(SchemaRef("QueueSpec")), "By name.")),
 			may("tenants", about(byName(byName(SchemaRef("TenantSettings"))), "By queue, then by tenant.")),
-			may("subscriptions", about(byName(SchemaRef("SubscriptionSpec")), "By name. One without its secret keeps the one that it has; a new one gets one made, which only a rotation can replace by one that you know."))),
+			may("subscriptions", about(byName(SchemaRef("SubscriptionSpec")), "By name. One without its secret keeps the one that it has; a new one gets one made, which only a rotation can replace by one that you know.")),
+			may("triggers", about(byName(SchemaRef("TriggerSpec")), "By name. A new one gets a URL that only a rotation shows."))),
 		"Applied": answerOf(has("created", listOf(word)), has("changed", listOf(word)), has("deleted", listOf(word)), has("same", count())),
 		"Stats":   answerOf(stats(durabilitySchema(), integer(1, millrace.MaxLanes))...),
 		// What a store that does not answer cannot tell is zero.

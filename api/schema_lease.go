@@ -1,6 +1,10 @@
 package api
 
-import "github.com/millrace-dev/millrace"
+import (
+	"strconv"
+
+	"github.com/millrace-dev/millrace"
+)
 
 // leaseSchemas are what consumers ask for and get.
 func leaseSchemas() map[string]Schema {
@@ -20,6 +24,7 @@ func leaseSchemas() map[string]Schema {
 		"Message": with(answerOf(
 			has("id", filled(Schema{"type": "string"})), has("queue", nameSchema()),
 			may("receipt", filled(Schema{"type": "string"})), has("attempt", integer(1, maxInteger)), may("leased_until", utcTime()),
+			may("operation", about(filled(Schema{"type": "string"}), "The id of its operation; absent if the queue is not tracked.")),
 			has("event", SchemaRef("Event")),
 		), "dependentRequired", Schema{"receipt": []string{"leased_until"}, "leased_until": []string{"receipt"}}),
 		"Messages": answerOf(has("messages", Schema{"type": "array", "items": SchemaRef("Message"), "maxItems": millrace.MaxLeaseCount})),
@@ -33,7 +38,7 @@ func settleSchemas() map[string]Schema {
 	why := may("error", about(Schema{"type": "string"}, "Why; the first 1024 bytes are kept."))
 	delay := may("delay", about(duration(), "At most "+FormatDuration(millrace.MaxDelay)+"; the queue's backoff if it is left out."))
 	lease := may("lease", about(duration(), "From now; the queue's if it is left out."))
-	output := may("output", Schema{"description": "What came of it; only tracked work keeps it."})
+	output := may("output", Schema{"description": "What came of it, any JSON of at most " + strconv.Itoa(millrace.MaxOutput) + " bytes; only tracked work keeps it."})
 	lost := has("lost", about(listOf(Schema{"type": "string"}), "Receipts that were never given, of another queue, spent or expired."))
 	return map[string]Schema{
 		"Ack":     settleSchema(output),
@@ -42,7 +47,7 @@ func settleSchemas() map[string]Schema {
 		"Extend":  settleSchema(lease),
 		"Settled": answerOf(has("settled", count()), lost, has("dead", about(count(), "How many had spent their attempts."))),
 		"Extended": answerOf(has("settled", count()), lost, has("leased_until", about(orNull(utcTime()), "The earliest end.")),
-			has("cancelled", listOf(Schema{"type": "string"}))),
+			has("cancelled", about(listOf(Schema{"type": "string"}), "Those whose operation is to be cancelled."))),
 	}
 }
 

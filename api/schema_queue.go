@@ -67,14 +67,14 @@ func queueMembers() []member {
 		may("backoff_max", length(d.BackoffMax, "Not less than backoff_first.")),
 		may("on_exhausted", about(choice(millrace.ExhaustedDead, millrace.ExhaustedBlock), "When the attempts are spent: dead is the default, block in an ordered queue.")),
 		may("ordered", flag("Of each key one message at a time, in order. It cannot change.")),
-		may("tracked", flag("It cannot change.")),
+		may("tracked", flag("Every message has an operation. It cannot change.")),
 		may("tenant_limit", limit(d.TenantLimit, millrace.MaxCount, "Most messages that one tenant has leased; 0 for no limit.")),
 		may("max_length", limit(d.MaxLength, millrace.MaxCount, "Most messages that one tenant has waiting; 0 for no limit.")),
 		may("overflow", about(with(choice(millrace.OverflowReject, millrace.OverflowDropOldest), "default", d.Overflow), "Past max_length; an ordered queue only rejects.")),
 		may("dead_retention", length(d.DeadRetention, "How long dead letters are kept; 0s for ever.")),
-		may("retention", length(d.Retention, "Of a tracked queue's operations.")),
-		may("error_retention", length(d.ErrorRetention, "Of a tracked queue's failed operations.")),
-		may("redact", about(with(listOf(Schema{"type": "string"}), "default", []string{}), "JSON Pointers into the data that listings hide.")),
+		may("retention", length(d.Retention, "How long a tracked queue's operations are kept that succeeded or were cancelled; 0s for the longest.")),
+		may("error_retention", length(d.ErrorRetention, "How long those are kept that failed; 0s for the longest.")),
+		may("redact", about(with(listOf(Schema{"type": "string"}), "default", []string{}), "JSON Pointers into the data, * for any step, of what only workers are shown.")),
 	}
 }
 

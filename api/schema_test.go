@@ -61,6 +61,8 @@ var goldenSchemas = map[string]string{
 	"readiness": "Readiness", "applied": "Applied", "definitions": "Definitions", "definitions_in": "Apply",
 	"subscription_in": "SubscriptionSpec", "subscription_in_match": "SubscriptionSpec", "subscription_out": "Subscription", "subscription_made": "Subscription",
 	"subscriptions": "Subscriptions", "rotate_in": "Rotate", "rotated": "Rotated", "batches": "Batches", "batch": "Batch", "attempts": "Attempts", "tested": "Tested", "retried": "Retried",
+	"operation_in": "OperationRequest", "operation_started": "StartedOperation", "operation_out": "Operation", "operations": "Operations", "progress_in": "ReportProgress", "operation_counts": "OperationCounts",
+	"trigger_in": "TriggerSpec", "trigger_in_event": "TriggerSpec", "trigger_made": "Trigger", "trigger_out": "Trigger", "triggers": "Triggers", "trigger_result": "TriggerResult", "trigger_result_event": "TriggerResult",
 }
 
 func TestEveryGoldenFileFitsItsSchemaAndNoOther(t *testing.T) {
@@ -115,6 +117,10 @@ var readers = map[string]func(body []byte) error{
 	"Release":          func(b []byte) error { _, err := DecodeRelease(b); return err },
 	"SubscriptionSpec": func(b []byte) error { _, err := DecodeSubscriptionSpec(b); return err },
 	"Rotate":           func(b []byte) error { _, _, err := DecodeRotate(b); return err },
+	"OperationRequest": func(b []byte) error { _, err := DecodeOperationRequest(b); return err },
+	"ReportProgress":   func(b []byte) error { _, _, err := DecodeProgress(b); return err },
+	"TriggerSpec":      func(b []byte) error { _, err := DecodeTriggerSpec(b); return err },
+	"Apply":            func(b []byte) error { _, err := DecodeDocument(b); return err },
 	"Nothing":          DecodeNothing,
 	"Purge":            func(b []byte) error { _, err := DecodePurge(b); return err },
 	"Redrive":          func(b []byte) error { _, err := DecodeRedrive(b); return err },
@@ -138,7 +144,8 @@ func agree(t *testing.T, schemas map[string]*jsonschema.Schema, body []byte) {
 func FuzzWhatIsTakenFitsItsSchema(f *testing.F) {
 	seed(f, `{"type":"a","delay":"1d0","key":"ü"}`, `{"type":"a","deliver_at":"2026-11-15t01:13:00.5+14:00"}`, `{"type":"a","data":null,"time":"2016-12-31T23:59:60Z"}`,
 		`{"max":1000,"wait":".5s","lease":"0"}`, `{"receipts":[]}`, `{"items":[]}`, `{"receipts":[""],"error":"x"}`, `{"all":true}`, `{"ids":["a"],"all":false}`,
-		`{"match":"x","lease":"1h1h","redact":[]}`,
+		`{"match":"x","lease":"1h1h","redact":[]}`, `{"queue":"a","type":"b","payload":null,"delay":"1d"}`, `{"receipt":"a"}`, `{"receipt":"a","note":""}`,
+		`{"event":{"topic":"a","type":"b","data":null,"attributes":{}}}`, `{"operation":{"queue":"a","type":"b","payload":{"request":1}},"per_minute":0}`, `{"triggers":{"a":{"event":{"topic":"a","type":"b"}}}}`,
 		`{"callback":"HTTP://x","match":"x","topics":[]}`, `{"callback":"https://x.example","match":"","topics":["a"],"retry_schedule":[]}`, `{"overlap":"0","secret":"x"}`, goodAnd(`"time":null,"tenant":7,"partitionkey":true,"dataschema":null,"data_base64":null,"x":-1`), good(`"source":"a b\\c"`, `"source":"/s"`))
 	schemas := compiled(f)
 	f.Fuzz(func(t *testing.T, body []byte) { agree(t, schemas, body) })
@@ -163,6 +170,12 @@ func TestARequestThatIsRefusedForItsFormDoesNotFitItsSchema(t *testing.T) {
 		{"SubscriptionSpec", `{"callback":"https://x.example","match":"x","max_events":0}`}, {"SubscriptionSpec", `{"callback":"https://x.example","match":"x","format":"xml"}`},
 		{"SubscriptionSpec", `{"callback":"https://x.example","match":"x","uuid":"a:b"}`}, {"SubscriptionSpec", `{"callback":"https://x.example","match":"x","secret":""}`},
 		{"SubscriptionSpec", `{"callback":"https://x.example","match":"x","retry_schedule":["soon"]}`}, {"SubscriptionSpec", `{"callback":"https://x.example","match":"x","Timeout":"1s"}`},
+		{"OperationRequest", `{}`}, {"OperationRequest", `{"queue":"a"}`}, {"OperationRequest", `{"queue":"a b","type":"c"}`}, {"OperationRequest", `{"queue":"a","type":"c","subject":""}`},
+		{"OperationRequest", `{"queue":"a","type":"c","tenant":""}`}, {"OperationRequest", `{"queue":"a","type":"c","dedupe_key":""}`}, {"OperationRequest", `{"queue":"a","type":"c","delay":1}`}, {"OperationRequest", `{"queue":"a","type":"c","Payload":1}`},
+		{"ReportProgress", `{"percent":1}`}, {"ReportProgress", `{"receipt":"a","percent":101}`}, {"ReportProgress", `{"receipt":"a","note":"\u0001"}`}, {"ReportProgress", `{"receipt":"","percent":1}`},
+		{"TriggerSpec", `{}`}, {"TriggerSpec", `{"event":{"topic":"a","type":"b"},"operation":{"queue":"a","type":"b"}}`}, {"TriggerSpec", `{"event":{"topic":"a"}}`}, {"TriggerSpec", `{"event":{"topic":"a","type":"b","id":"c"}}`},
+		{"TriggerSpec", `{"event":{"topic":"a","type":"b","data":[1]}}`}, {"TriggerSpec", `{"operation":{"queue":"a","type":"b"},"per_minute":-1}`}, {"TriggerSpec", `{"operation":{"queue":"a","type":"b"},"enabled":1}`},
+		{"Apply", `{"triggers":{"a":{}}}`}, {"Apply", `{"triggers":{"a b":{"event":{"topic":"a","type":"b"}}}}`},
 		{"Inject", `{"events":[]}`}, {"Inject", `{"events":[{"id":"a"}]}`},
 	} {
 		if readers[c.schema]([]byte(c.body)) == nil {

@@ -159,7 +159,9 @@ func (s *settleReader) argument(item *SettleItem) bool {
 	case name == "lease" && s.verb == Extend:
 		item.Lease, _ = s.duration(millrace.MinLease, millrace.MaxLease)
 	case name == "output" && s.verb == Ack:
-		s.value() // only tracked work keeps an output
+		if item.Output, _ = s.data(); len(item.Output) > millrace.MaxOutput {
+			s.fault("must be at most " + strconv.Itoa(millrace.MaxOutput) + " bytes")
+		}
 	default:
 		s.skip()
 		return false
@@ -181,6 +183,9 @@ func appendSettlement(b []byte, s *millrace.Settlement) []byte {
 	if s.Error != "" {
 		b = appendTextField(b, "error", s.Error)
 	}
+	if len(s.Output) > 0 {
+		b = append(appendName(b, "output"), s.Output...)
+	}
 	return append(b, '}')
 }
 
@@ -201,7 +206,7 @@ func AppendSettled(b []byte, verb Verb, r *millrace.SettleResult) []byte {
 		return append(appendIntField(b, "dead", int64(r.Dead)), '}')
 	}
 	b = appendTimeOrNull(appendName(b, "leased_until"), r.LeasedUntil)
-	return append(append(appendName(b, "cancelled"), '[', ']'), '}')
+	return append(appendStrings(appendName(b, "cancelled"), r.Cancelled), '}')
 }
 
 // DecodeSettled reads the answer to a settlement or an extension.
@@ -218,6 +223,8 @@ func DecodeSettled(text []byte) (r millrace.SettleResult, err error) {
 				r.Dead = int(d.unsigned())
 			case "leased_until":
 				r.LeasedUntil = d.timeOrNull()
+			case "cancelled":
+				r.Cancelled = d.strings()
 			default:
 				d.skip()
 			}

@@ -182,10 +182,13 @@ type ObservedSubscription struct {
 type ObservedQueue struct {
 	Name, UID string
 	millrace.QueueStats
+
+	Tracked    bool
+	Operations millrace.Tally // since the queue was made; of a tracked one
 }
 
 // Observe reads what the store holds, without a look at any tenant: one small
-// question for each queue and each subscription in each lane.
+// question for each queue and each subscription in each lane, and another for each tracked queue.
 func (b *Broker) Observe(ctx context.Context) (Observation, error) {
 	if err := b.gate.enter(); err != nil {
 		return Observation{}, err
@@ -227,7 +230,29 @@ func (b *Broker) observeQueues(ctx context.Context, h *house) ([]ObservedQueue, 
 			observed[i].QueueStats = observed[i].Plus(s)
 		}
 	}
-	return observed, err
+	if err != nil {
+		return nil, err
+	}
+	return observed, b.observeOperations(ctx, queues, observed)
+}
+
+// observeOperations adds what became of the operations of tracked queues.
+func (b *Broker) observeOperations(ctx context.Context, queues []*queue, observed []ObservedQueue) error {
+	var tracked []int
+	for i, q := range queues {
+		if observed[i].Tracked = q.spec.Tracked; q.spec.Tracked {
+			tracked = append(tracked, i)
+		}
+	}
+	tallies, err := askLanes(ctx, b, len(tracked), func(ctx context.Context, i, lane int) (millrace.Tally, error) {
+		_, total, err := b.engine.OperationCounts(ctx, lane, millrace.CountQuery{Queue: queues[tracked[i]].uid, Bucket: millrace.Days})
+		return total, err
+	})
+	for i, t := range tallies {
+		o := &observed[tracked[i/b.identity.Lanes]]
+		o.Operations = o.Operations.Plus(t)
+	}
+	return err
 }
 
 func (b *Broker) observeSubscriptions(ctx context.Context, h *house) ([]ObservedSubscription, error) {

@@ -141,6 +141,7 @@ type call struct {
 	body   []byte
 	wait   time.Duration // what the server may wait beside the usual time
 	once   bool          // not safe to repeat
+	bare   bool          // not below /v1, and without the token
 }
 
 // get, put and so on keep the calls short.
@@ -159,7 +160,10 @@ func remove(path ...string) call { return call{method: http.MethodDelete, path: 
 // request is one try of a call.
 func (c *Client) request(ctx context.Context, k *call) (*http.Request, error) {
 	var b strings.Builder
-	b.WriteString(c.base + "/v1")
+	b.WriteString(c.base)
+	if !k.bare {
+		b.WriteString("/v1")
+	}
 	for _, part := range k.path {
 		b.WriteString("/" + escape(part))
 	}
@@ -173,7 +177,7 @@ func (c *Client) request(ctx context.Context, k *call) (*http.Request, error) {
 	if k.body != nil {
 		req.Header.Set("Content-Type", millrace.JSONContentType)
 	}
-	if c.token != "" {
+	if c.token != "" && !k.bare {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	tracing.Inject(ctx, req.Header)

@@ -2,9 +2,12 @@ package client
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/millrace-dev/millrace"
 	"github.com/millrace-dev/millrace/api"
@@ -50,13 +53,21 @@ func (q queues) leased(ctx context.Context, k call) ([]millrace.Message, error) 
 func (q queues) Ack(ctx context.Context, name string, items ...millrace.Settlement) (millrace.SettleResult, error) {
 	bare := make([]millrace.Settlement, len(items))
 	for i := range items {
-		bare[i].Receipt = items[i].Receipt
+		bare[i] = millrace.Settlement{Receipt: items[i].Receipt, Output: items[i].Output}
+		if out := items[i].Output; len(out) > 0 && !jsontext.Value(out).IsValid() {
+			return millrace.SettleResult{}, millrace.Invalid([]millrace.Fault{{Location: "items[" + strconv.Itoa(i) + "].output", Message: "must be JSON"}})
+		}
 	}
 	return q.settle(ctx, name, api.Ack, len(items), api.AppendSettle(nil, bare))
 }
 
 func (q queues) Retry(ctx context.Context, name string, items ...millrace.Settlement) (millrace.SettleResult, error) {
-	return q.settle(ctx, name, api.Retry, len(items), api.AppendSettle(nil, items))
+	plain := make([]millrace.Settlement, len(items))
+	for i := range items {
+		plain[i] = items[i]
+		plain[i].Output = nil
+	}
+	return q.settle(ctx, name, api.Retry, len(items), api.AppendSettle(nil, plain))
 }
 
 func (q queues) Bury(ctx context.Context, name string, items ...millrace.Settlement) (millrace.SettleResult, error) {

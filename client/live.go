@@ -35,11 +35,11 @@ func (c *Client) Live(ctx context.Context, f millrace.LiveFilter) (iter.Seq2[mil
 	if err := millrace.Invalid(f.Faults()); err != nil {
 		return nil, err
 	}
-	s, err := c.openStream(ctx, f)
+	s, err := c.openStream(ctx, liveCall(f))
 	if err != nil {
 		return nil, err
 	}
-	return func(yield func(millrace.LiveItem, error) bool) { s.read(ctx, yield) }, nil
+	return func(yield func(millrace.LiveItem, error) bool) { readFrames(ctx, s, api.DecodeFrame, yield) }, nil
 }
 
 // liveCall is what is asked for a filter.
@@ -64,12 +64,11 @@ type liveStream struct {
 	lines  *bufio.Scanner
 }
 
-// openStream asks for events and returns when the server says that the watch stands.
-func (c *Client) openStream(ctx context.Context, f millrace.LiveFilter) (*liveStream, error) {
+// openStream asks for a stream and returns when the server says that the watch stands.
+func (c *Client) openStream(ctx context.Context, k call) (*liveStream, error) {
 	within, cancel := context.WithCancelCause(ctx)
 	s := &liveStream{cancel: cancel, cause: func() error { return context.Cause(within) }, within: c.silence}
 	s.silent = time.AfterFunc(c.timeout, func() { cancel(errSilent) })
-	k := liveCall(f)
 	if err := s.open(within, c, &k); err != nil {
 		s.close()
 		return nil, err
@@ -123,24 +122,25 @@ func (s *liveStream) broken() error {
 	return millrace.Wrap(millrace.CodeUnavailable, err, "the watch has ended; nothing is shown later")
 }
 
-// read hands out what the server sends, until the stream or ctx ends. How long the
+// readFrames hands out what the server sends, until the stream or ctx ends. How long the
 // caller takes for an item is not the server's silence.
-func (s *liveStream) read(ctx context.Context, yield func(millrace.LiveItem, error) bool) {
+func readFrames[T any](ctx context.Context, s *liveStream, decode func(name string, data []byte) (T, bool, error), yield func(T, error) bool) {
 	defer s.close()
 	var f frame
+	var none T
 	for s.silent.Reset(s.within); s.lines.Scan(); s.silent.Reset(s.within) {
 		s.silent.Stop()
 		if len(f.data) > maxFrame {
-			yield(millrace.LiveItem{}, understood(bufio.ErrTooLong))
+			yield(none, understood(bufio.ErrTooLong))
 			return
 		}
 		if !f.take(s.lines.Text()) {
 			continue
 		}
-		item, known, err := api.DecodeFrame(f.name, f.data)
+		item, known, err := decode(f.name, f.data)
 		f = frame{}
 		if err != nil {
-			yield(millrace.LiveItem{}, understood(err))
+			yield(none, understood(err))
 			return
 		}
 		if known && !yield(item, nil) {
@@ -148,7 +148,7 @@ func (s *liveStream) read(ctx context.Context, yield func(millrace.LiveItem, err
 		}
 	}
 	if ctx.Err() == nil {
-		yield(millrace.LiveItem{}, s.broken())
+		yield(none, s.broken())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/millrace-dev/millrace"
@@ -90,7 +91,11 @@ func (c *Client) try(ctx context.Context, k *call) (reply, error) {
 	case len(text) > maxAnswer:
 		return reply{}, millrace.Errorf(millrace.CodeInternal, "the server's answer is larger than %d bytes", maxAnswer)
 	case res.StatusCode < 200 || res.StatusCode > 299:
-		return reply{}, api.DecodeProblem(res.StatusCode, text)
+		problem := api.DecodeProblem(res.StatusCode, text)
+		if seconds, err := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 31); err == nil && problem.Code == millrace.CodeRateLimited {
+			problem.RetryAfter = time.Duration(seconds) * time.Second
+		}
+		return reply{}, problem
 	}
 	return reply{status: res.StatusCode, text: text}, nil
 }

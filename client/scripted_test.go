@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"sync"
@@ -51,6 +52,7 @@ var (
 		Queues:        map[string]millrace.QueueSpec{"emails": storedQueue.Spec, "s.m-s": millrace.DefaultQueueSpec("^acme:")},
 		Tenants:       map[string]map[string]millrace.TenantSettings{"emails": {"acme": {Weight: 2, Limit: 0}, "b.c": {Weight: 0, Limit: -1}}},
 		Subscriptions: map[string]millrace.SubscriptionSpec{"shop": shownSpec()},
+		Triggers:      map[string]millrace.TriggerSpec{"resync": storedTrigger.Spec},
 	}
 	storedResult = millrace.SettleResult{Settled: 1, Lost: []string{"q6K"}, Dead: 1}
 )
@@ -89,7 +91,11 @@ func (s *scripted) Definitions(context.Context) (millrace.Document, error) {
 }
 
 func (s *scripted) Apply(_ context.Context, d millrace.Document, o millrace.ApplyOptions) (millrace.Applied, error) {
-	return millrace.Applied{Created: []string{"queue/emails"}, Changed: []string{}, Deleted: []string{"tenant/emails/acme"}, Same: 7}, s.note("apply %+v %+v", d, o)
+	text, err := json.Marshal(d) // what pointers lead to counts, not where
+	if err != nil {
+		return millrace.Applied{}, err
+	}
+	return millrace.Applied{Created: []string{"queue/emails"}, Changed: []string{}, Deleted: []string{"tenant/emails/acme"}, Same: 7}, s.note("apply %s %+v", text, o)
 }
 
 func (s *scripted) Publish(_ context.Context, events ...millrace.Event) ([]millrace.Published, error) {
@@ -130,9 +136,9 @@ func (s scriptedQueues) Delete(_ context.Context, name string, ifEmpty bool) err
 }
 
 func (s scriptedQueues) Lease(_ context.Context, name string, o millrace.LeaseOptions) ([]millrace.Message, error) {
-	m := millrace.Message{ID: "01K0C", Queue: name, Receipt: "q5J", Attempt: 1, LeasedUntil: moment, Event: storedEvent}
+	m := millrace.Message{ID: "01K0C", Queue: name, Receipt: "q5J", Attempt: 1, LeasedUntil: moment, Operation: "Zt8", Event: storedEvent}
 	if o.AtMostOnce {
-		m.Receipt, m.LeasedUntil = "", time.Time{}
+		m.Receipt, m.LeasedUntil, m.Operation = "", time.Time{}, ""
 	}
 	return []millrace.Message{m}, s.note("lease %q %+v", name, o)
 }
@@ -154,7 +160,7 @@ func (s scriptedQueues) Bury(_ context.Context, name string, items ...millrace.S
 }
 
 func (s scriptedQueues) Extend(_ context.Context, name string, lease time.Duration, receipts ...string) (millrace.SettleResult, error) {
-	return millrace.SettleResult{Settled: 1, Lost: []string{}, LeasedUntil: moment}, s.note("extend %q %s %q", name, lease, receipts)
+	return millrace.SettleResult{Settled: 1, Lost: []string{}, LeasedUntil: moment, Cancelled: []string{"q5J"}}, s.note("extend %q %s %q", name, lease, receipts)
 }
 
 func (s scriptedQueues) Release(_ context.Context, name, consumer string) (int, error) {
@@ -211,6 +217,3 @@ func (s scriptedQueues) Inject(_ context.Context, name string, events ...millrac
 	}
 	return len(events), s.note("inject %q %d %+v", name, len(events), events[0])
 }
-
-func (s *scripted) Operations() millrace.OperationService { return nil } // to come
-func (s *scripted) Triggers() millrace.TriggerService     { return nil } // to come

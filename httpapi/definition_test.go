@@ -9,7 +9,7 @@ import (
 
 func TestDefinitionsAreOneDocument(t *testing.T) {
 	s := newSite(t, openBroker(t), Options{})
-	if got := s.want(200, "GET", "/v1/definitions", "").body; got != `{"queues":{},"tenants":{},"subscriptions":{}}` {
+	if got := s.want(200, "GET", "/v1/definitions", "").body; got != `{"queues":{},"tenants":{},"subscriptions":{},"triggers":{}}` {
 		t.Errorf("an empty store: %s", got)
 	}
 	dry := s.want(200, "PUT", "/v1/definitions?dry_run=true", example(t, "definitions_in")).body

@@ -20,6 +20,7 @@ type description struct {
 	stream          string // the content type of an answer that is no JSON
 	streamed        string // what such an answer holds
 
+	accepts    bool     // 202 in place of 200
 	creates    bool     // 201 for what is new
 	newExample string   // the body of 201, if it differs from that of 200
 	unready    bool     // 503 with the body of 200
@@ -35,7 +36,7 @@ func (d *description) needs(parameter string) bool { return slices.Contains(d.wa
 // descriptions is the description of every route, by method and path.
 func descriptions() map[string]description {
 	all := map[string]description{}
-	for _, part := range []map[string]description{describeEvents(), describeQueues(), describeTenants(), describeLeases(), describeDead(), describeSubscriptions(), describeBatches(), describeHouse()} {
+	for _, part := range []map[string]description{describeEvents(), describeQueues(), describeTenants(), describeLeases(), describeDead(), describeSubscriptions(), describeBatches(), describeOperations(), describeTriggers(), describeHouse()} {
 		maps.Copy(all, part)
 	}
 	return all
@@ -184,6 +185,48 @@ func describeBatches() map[string]description {
 		"POST " + subscriptionOne + "/batches/{id}/retry": {in: "Nothing", inOptional: true, out: "Retried", outExample: "retried", refuses: gone()},
 		"POST " + subscriptionOne + "/dead/retry":         {in: "Nothing", inOptional: true, out: "Retried", outExample: "retried", refuses: gone()},
 		"GET " + subscriptionOne + "/attempts":            {out: "Attempts", outExample: "attempts", refuses: gone()},
+	}
+}
+
+// operationFrames says what a stream of an operation holds.
+const operationFrames = "Server-sent events: first the comment `open`, then a frame `operation` whose data is an Operation, now and at each change, " +
+	"and the comment `beat` every 15 s. It ends after an operation that has finished."
+
+// operationOne is the path of one operation, triggerOne that of one trigger.
+const (
+	operationOne = "/v1/operations/{id}"
+	triggerOne   = "/v1/triggers/{trigger}"
+)
+
+func describeOperations() map[string]description {
+	return map[string]description{
+		"POST /v1/operations": {
+			in: "OperationRequest", inExample: "operation_in", out: "StartedOperation", outExample: "operation_started", accepts: true,
+			refuses: gone(http.StatusConflict, http.StatusTooManyRequests, http.StatusInsufficientStorage),
+		},
+		"GET /v1/operations":                 {out: "Operations", outExample: "operations", refuses: gone(http.StatusConflict)},
+		"GET /v1/operations/counts":          {out: "OperationCounts", outExample: "operation_counts", wants: []string{"queue"}, refuses: gone(http.StatusConflict)},
+		"GET " + operationOne:                {out: "Operation", outExample: "operation_out", refuses: gone()},
+		"GET " + operationOne + "/watch":     {stream: "text/event-stream", streamed: operationFrames, refuses: gone()},
+		"POST " + operationOne + "/cancel":   {in: "Nothing", inOptional: true, out: "Operation", outExample: "operation_out", refuses: gone(http.StatusConflict)},
+		"POST " + operationOne + "/progress": {in: "ReportProgress", inExample: "progress_in", refuses: gone(http.StatusConflict)},
+	}
+}
+
+func describeTriggers() map[string]description {
+	return map[string]description{
+		"GET /v1/triggers":  {out: "Triggers", outExample: "triggers"},
+		"GET " + triggerOne: {out: "Trigger", outExample: "trigger_out", refuses: gone()},
+		"PUT " + triggerOne: {
+			in: "TriggerSpec", inExample: "trigger_in", out: "Trigger", outExample: "trigger_out", creates: true, newExample: "trigger_made",
+		},
+		"DELETE " + triggerOne:           {refuses: gone()},
+		"POST " + triggerOne + "/rotate": {in: "Nothing", inOptional: true, out: "Trigger", outExample: "trigger_made", refuses: gone()},
+		"POST /t/{secret}": {
+			in: "TriggerCall", inOptional: true, out: "TriggerResult", outExample: "trigger_result", accepts: true,
+			forms:   media("*/*", api.SchemaRef("TriggerCall"), ""),
+			refuses: gone(http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusInsufficientStorage),
+		},
 	}
 }
 

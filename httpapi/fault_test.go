@@ -251,6 +251,8 @@ func goodBody(rt *route) string {
 		"/v1/queues/{queue}/dead/redrive": `{"all":true}`, "/v1/definitions": `{"queues":{"sms":{"match":"."}},"tenants":{"sms":{"acme":{"weight":2}}},"subscriptions":{"mill":{"callback":"https://mill.example/hook","match":"."}}}`,
 		subscriptionOne: quietSubscription, subscriptionOne + "/pause": `{}`, subscriptionOne + "/resume": ``, subscriptionOne + "/test": `{}`,
 		subscriptionOne + "/rotate": `{"overlap":"1h"}`, subscriptionOne + "/batches/{id}/retry": ``, subscriptionOne + "/dead/retry": `{}`,
+		"/v1/operations": `{"queue":"sync","type":"MANUAL"}`, operationOne + "/cancel": `{}`, operationOne + "/progress": `{"receipt":"q5J","percent":40}`,
+		triggerOne: `{"operation":{"queue":"sync","type":"MANUAL"}}`, triggerOne + "/rotate": `{}`, "/t/{secret}": `{"ref":"main"}`,
 		subscriptionOne + "/inject": `{"events":[{"id":"a-2","topic":"orders","type":"a","time":"2026-11-15T01:13:00Z","seq":7}]}`,
 		"/v1/queues/{queue}/inject": `{"events":[{"id":"a-2","topic":"orders","type":"a","time":"2026-11-15T01:13:00Z","seq":7}]}`,
 	}

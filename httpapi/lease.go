@@ -110,6 +110,7 @@ func (s *server) extend(c *call) (answer, error) {
 		}
 		all.Settled += result.Settled
 		all.Lost = append(all.Lost, result.Lost...)
+		all.Cancelled = append(all.Cancelled, result.Cancelled...)
 		if until := result.LeasedUntil; all.LeasedUntil.IsZero() || (!until.IsZero() && until.Before(all.LeasedUntil)) {
 			all.LeasedUntil = until
 		}

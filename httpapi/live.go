@@ -37,16 +37,21 @@ func (s *server) watch(c *call) (answer, error) {
 		cancel()
 		return answer{}, err
 	}
+	return streamed(ctx, s, c, cancel, items, api.AppendFrame), nil
+}
+
+// streamed answers with a frame for each item of a sequence, until it ends or the caller leaves.
+func streamed[T any](ctx context.Context, s *server, c *call, cancel func(), items iter.Seq2[T, error], write func([]byte, *T) []byte) answer {
 	return answer{status: http.StatusOK, kind: api.LiveType, stream: func(w http.ResponseWriter) {
 		defer cancel()
 		if c.Method != http.MethodHead {
-			s.frames(ctx, cancel, w, items)
+			frames(ctx, s, cancel, w, items, write)
 		}
-	}}, nil
+	}}
 }
 
 // frames sends what goes by until the sequence ends or the caller does not read.
-func (s *server) frames(ctx context.Context, cancel func(), w http.ResponseWriter, items iter.Seq2[millrace.LiveItem, error]) {
+func frames[T any](ctx context.Context, s *server, cancel func(), w http.ResponseWriter, items iter.Seq2[T, error], write func([]byte, *T) []byte) {
 	t := &stream{w: w, control: http.NewResponseController(w), within: s.frameWithin, fail: cancel}
 	defer t.end()
 	var beats sync.WaitGroup
@@ -59,7 +64,7 @@ func (s *server) frames(ctx context.Context, cancel func(), w http.ResponseWrite
 		if err != nil {
 			return // the caller sees the end, and may come again
 		}
-		frame = api.AppendFrame(frame[:0], &item)
+		frame = write(frame[:0], &item)
 		t.send(frame)
 	}
 }

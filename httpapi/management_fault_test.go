@@ -27,7 +27,7 @@ func badManagement() []bad {
 		{"route", "GET", "/v1/route?tenant=x:y", "", 422, "invalid", []string{"query.tenant must not contain ':'", "query.topic is required", "query.type is required"}, nil},
 		{"route's words", "GET", "/v1/route?topic=&type=a%2Fb", "", 422, "invalid", []string{"query.topic must not be empty", "query.type must hold only letters, digits, '.', '_' and '-'"}, nil},
 
-		{"tracked", "PUT", emails, `{"match":"x","tracked":true}`, 422, "invalid", []string{"body.tracked is not available in this version"}, nil},
+		{"tracked", "PUT", emails, `{"match":"x","tracked":1,"redact":["token"]}`, 422, "invalid", []string{"body.tracked must be true or false", "body.redact[0] must be a JSON Pointer, such as /user/token"}, nil},
 		{"gap", "PUT", emails, `{"match":"x","ordered":true,"overflow":"drop_oldest"}`, 422, "invalid", []string{"body.overflow must be reject in an ordered queue: a dropped message would be a gap"}, nil},
 		{"exhausted", "PUT", emails, `{"match":"x","on_exhausted":"retry"}`, 422, "invalid", []string{"body.on_exhausted must be dead or block"}, nil},
 

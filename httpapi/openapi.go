@@ -26,6 +26,8 @@ func newDocument(version string) *huma.OpenAPI {
 			{Name: "topic", Description: "Where events are published."}, {Name: "event", Description: "Events that are not due yet, and where events go."},
 			{Name: "queue", Description: "What consumers lease messages from, in fair turns over the tenants."},
 			{Name: "subscription", Description: "What pushes events, in batches, to a URL."},
+			{Name: "operation", Description: "The tracked life of one piece of queued work."},
+			{Name: "trigger", Description: "Secret URLs that publish an event or begin an operation."},
 			{Name: "node", Description: "The processes that have joined the store."}, {Name: "store", Description: "The store and this server."},
 		},
 		Components: &huma.Components{
@@ -148,6 +150,8 @@ func (rt *route) responses(d description) map[string]*huma.Response {
 		add(http.StatusOK, media(d.stream, api.Schema{"type": "string", "description": d.streamed}, ""))
 	case d.out == "":
 		add(http.StatusNoContent, nil)
+	case d.accepts:
+		add(http.StatusAccepted, media(millrace.JSONContentType, api.SchemaRef(d.out), d.outExample))
 	default:
 		add(http.StatusOK, media(millrace.JSONContentType, api.SchemaRef(d.out), d.outExample))
 	}

@@ -255,7 +255,7 @@ func TestEveryRequestIsClosedAndEveryAnswerOpen(t *testing.T) {
 
 // requestSchemas is the names of the schemas of requests, and of their parts.
 func requestSchemas() map[string]bool {
-	names := map[string]bool{"PublishEvent": true, "CloudEvent": true, "CloudEvents": true, "StoredEvent": true}
+	names := map[string]bool{"PublishEvent": true, "CloudEvent": true, "CloudEvents": true, "StoredEvent": true, "TriggerEvent": true}
 	for _, d := range descriptions() {
 		if d.in != "" {
 			names[d.in] = true

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/millrace-dev/millrace"
 	"github.com/millrace-dev/millrace/api"
@@ -35,7 +36,7 @@ func send(w http.ResponseWriter, c *call, a answer, err error) int {
 		a, kind = problem(h, err, c.id), api.ProblemType
 	}
 	if a.status == http.StatusServiceUnavailable || a.status == http.StatusTooManyRequests {
-		h.Set("Retry-After", retryAfter)
+		h.Set("Retry-After", retryIn(err))
 	}
 	if a.status != http.StatusNoContent {
 		h.Set("Content-Type", kind)
@@ -50,6 +51,15 @@ func send(w http.ResponseWriter, c *call, a answer, err error) int {
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.body) // a caller that has gone away needs no answer
 	return a.status
+}
+
+// retryIn is how many seconds a caller should wait, as far as the error knows.
+func retryIn(err error) string {
+	var e *millrace.Error
+	if !errors.As(err, &e) || e.RetryAfter <= 0 {
+		return retryAfter
+	}
+	return strconv.FormatInt(int64((e.RetryAfter+time.Second-1)/time.Second), 10)
 }
 
 // problem is the answer that tells an error.

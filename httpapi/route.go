@@ -29,7 +29,7 @@ type route struct {
 
 // routes is every route there is.
 func routes() []route {
-	return slices.Concat(eventRoutes(), queueRoutes(), leaseRoutes(), deadRoutes(), subscriptionRoutes(), houseRoutes(), metricsRoutes())
+	return slices.Concat(eventRoutes(), queueRoutes(), leaseRoutes(), deadRoutes(), subscriptionRoutes(), operationRoutes(), triggerRoutes(), houseRoutes(), metricsRoutes())
 }
 
 // page is the parameters of a list.
@@ -115,6 +115,31 @@ func subscriptionRoutes() []route {
 	}
 }
 
+// operationRoutes are about operations. Whoever has an operation's id may look at it and cancel it.
+func operationRoutes() []route {
+	return []route{
+		{method: "POST", path: "/v1/operations", scope: scopePublish, noun: "operation", does: "Enqueue one piece of work", body: true, handle: (*server).startOperation},
+		{method: "GET", path: "/v1/operations", scope: scopeManage, noun: "operation", does: "List operations of a subject or a queue, newest first", query: append(page(), "subject", "status", "queue", "tenant"), handle: (*server).operations},
+		{method: "GET", path: "/v1/operations/counts", scope: scopeManage, noun: "operation", does: "Count what happened to a queue's operations", query: []string{"queue", "since", "until", "bucket"}, handle: (*server).operationCounts},
+		{method: "GET", path: "/v1/operations/{id}", scope: scopePublish, noun: "operation", does: "Show an operation, now or when its status is another", query: []string{"wait", "seen"}, handle: (*server).operation},
+		{method: "GET", path: "/v1/operations/{id}/watch", scope: scopePublish, noun: "operation", does: "Watch an operation until it has finished, as server-sent events", handle: (*server).watchOperation},
+		{method: "POST", path: "/v1/operations/{id}/cancel", scope: scopePublish, noun: "operation", does: "Cancel an operation, or ask for it if it is running", body: true, handle: (*server).cancelOperation},
+		{method: "POST", path: "/v1/operations/{id}/progress", scope: scopeConsume, noun: "operation", does: "Tell how far an operation has come", body: true, handle: (*server).reportProgress},
+	}
+}
+
+// triggerRoutes are about triggers, and what their URLs do.
+func triggerRoutes() []route {
+	return []route{
+		{method: "GET", path: "/v1/triggers", scope: scopeManage, noun: "trigger", does: "List triggers", query: page(), handle: (*server).triggers},
+		{method: "GET", path: "/v1/triggers/{trigger}", scope: scopeManage, noun: "trigger", does: "Show a trigger and how often it was called", handle: (*server).trigger},
+		{method: "PUT", path: "/v1/triggers/{trigger}", scope: scopeManage, noun: "trigger", does: "Define a trigger", body: true, handle: (*server).putTrigger},
+		{method: "DELETE", path: "/v1/triggers/{trigger}", scope: scopeManage, noun: "trigger", does: "Remove a trigger", handle: (*server).deleteTrigger},
+		{method: "POST", path: "/v1/triggers/{trigger}/rotate", scope: scopeManage, noun: "trigger", does: "Give it a new URL; the old one is unknown from now on", body: true, handle: (*server).rotateTrigger},
+		{method: "POST", path: "/t/{secret}", scope: scopeNone, noun: "trigger", does: "Do what the trigger of this URL does; the URL is all that is needed", body: true, takes: takesAnything, handle: (*server).fire},
+	}
+}
+
 // houseRoutes are about the store and its nodes.
 func houseRoutes() []route {
 	return []route{
@@ -180,6 +205,7 @@ func (s *server) methodsOf(path string) (methods []string) {
 	if len(methods) > 0 {
 		methods = append(methods, http.MethodOptions)
 		slices.Sort(methods)
+		methods = slices.Compact(methods) // several routes may fit, of which one is more special
 	}
 	return methods
 }

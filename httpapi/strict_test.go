@@ -34,6 +34,9 @@ func upper(t *testing.T, body string) (bodies []string) {
 func TestEveryBodyIsReadStrictly(t *testing.T) {
 	s := newSite(t, openBroker(t), Options{})
 	for _, rt := range bodyRoutes() {
+		if rt.path == "/t/{secret}" {
+			continue // it takes any JSON, whatever it is called
+		}
 		good := goodBody(&rt)
 		if good == "" {
 			good = "{}"
@@ -151,7 +154,7 @@ func TestNoRefusalRepeatsWhatABodyHolds(t *testing.T) {
 		if d.inExample != "" {
 			good["application/json"] = string(api.Example(d.inExample))
 		}
-		if d.forms != nil {
+		if _, cloud := d.forms[api.CloudEventType]; cloud {
 			good[api.CloudEventType], good[api.CloudEventBatchType] = example(t, "cloudevent_in"), example(t, "cloudevents_in")
 		}
 		refusals := 0

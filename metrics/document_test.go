@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/millrace-dev/millrace"
 )
 
 func TestTheDocumentNamesEveryMetricWithItsLabels(t *testing.T) {
@@ -23,6 +25,11 @@ func TestTheDocumentNamesEveryMetricWithItsLabels(t *testing.T) {
 	}
 	n, _ := pushing(t)
 	n.define("emails", ".")
+	spec := millrace.DefaultQueueSpec("nothing")
+	spec.Tracked = true
+	if _, _, err := n.broker.Queues().Put(t.Context(), "sync", spec); err != nil {
+		t.Fatal(err)
+	}
 	n.publish(event("orders", "a"))
 	settle(t)(n.broker.Queues().Ack(t.Context(), "emails", n.lease("emails", 1)...))
 	n.until(1, "deliveries_total", "subscription", "shop", "outcome", "sent")

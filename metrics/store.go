@@ -30,7 +30,7 @@ type store struct {
 	log    *slog.Logger
 	forget func(sink)
 
-	messages, oldest, events, dropped, bytes *prometheus.Desc
+	messages, oldest, operations, events, dropped, bytes *prometheus.Desc
 
 	reading singleflight.Group
 
@@ -61,14 +61,17 @@ type subscriptionHolding struct {
 
 type queueHolding struct {
 	broker.ObservedQueue
-	dropped int64 // never goes back
+	dropped int64          // never goes back
+	ended   millrace.Tally // neither does it
 }
 
-// dropCount is what a sink's counter has shown.
+// dropCount is what a sink's counters have shown.
 type dropCount struct {
 	uid   string
 	base  int64 // of earlier ones of that name
 	shown int64 // of this one
+
+	endedBase, ended millrace.Tally // likewise, of operations
 }
 
 func newStore(log *slog.Logger, forget func(sink)) *store {
@@ -77,11 +80,12 @@ func newStore(log *slog.Logger, forget func(sink)) *store {
 	}
 	return &store{
 		log: log, forget: forget, dropCounts: map[sink]dropCount{}, absent: map[sink]bool{},
-		messages: desc("queue_messages", "Messages that a queue holds, by state: ready, leased, delayed or dead.", "queue", "state"),
-		oldest:   desc("queue_oldest_seconds", "Age of a queue's oldest unsettled message, from the start of the minute it was recorded in; 0 if there is none.", "queue"),
-		events:   desc("subscription_events", "Events that a subscription holds, by state: queued or dead.", "subscription", "state"),
-		dropped:  desc("events_dropped_total", "Events that left a queue unsettled or a subscription unsent: by its limit, a removal, or the end of what was dead.", "kind", "name", "why"),
-		bytes:    desc("store_bytes", "Size of the store, on disk or in memory."),
+		messages:   desc("queue_messages", "Messages that a queue holds, by state: ready, leased, delayed or dead.", "queue", "state"),
+		oldest:     desc("queue_oldest_seconds", "Age of a queue's oldest unsettled message, from the start of the minute it was recorded in; 0 if there is none.", "queue"),
+		operations: desc("operations_total", "Operations of a tracked queue that ended, by status: SUCCESS, ERROR or CANCELLED.", "queue", "status"),
+		events:     desc("subscription_events", "Events that a subscription holds, by state: queued or dead.", "subscription", "state"),
+		dropped:    desc("events_dropped_total", "Events that left a queue unsettled or a subscription unsent: by its limit, a removal, or the end of what was dead.", "kind", "name", "why"),
+		bytes:      desc("store_bytes", "Size of the store, on disk or in memory."),
 	}
 }
 
@@ -96,7 +100,7 @@ func (s *store) saw(of sink) {
 
 // Describe tells which numbers there are.
 func (s *store) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.messages, s.oldest, s.events, s.dropped, s.bytes} {
+	for _, d := range []*prometheus.Desc{s.messages, s.oldest, s.operations, s.events, s.dropped, s.bytes} {
 		to <- d
 	}
 }
@@ -119,11 +123,24 @@ func (s *store) Collect(to chan<- prometheus.Metric) {
 		gauge(s.messages, float64(q.Dead), q.Name, "dead")
 		gauge(s.oldest, q.age(now).Seconds(), q.Name)
 		to <- prometheus.MustNewConstMetric(s.dropped, prometheus.CounterValue, float64(q.dropped), string(millrace.KindQueue), q.Name, "removed")
+		s.tellOperations(to, &q)
 	}
 	for _, sub := range h.subs {
 		gauge(s.events, float64(sub.Queued), sub.Name, "queued")
 		gauge(s.events, float64(sub.Dead), sub.Name, "dead")
 		to <- prometheus.MustNewConstMetric(s.dropped, prometheus.CounterValue, float64(sub.dropped), string(millrace.KindSubscription), sub.Name, "removed")
+	}
+}
+
+// tellOperations tells what became of the operations of a tracked queue.
+func (s *store) tellOperations(to chan<- prometheus.Metric, q *queueHolding) {
+	if !q.Tracked {
+		return
+	}
+	for status, n := range map[millrace.OperationStatus]int64{
+		millrace.OperationSuccess: q.ended.Success, millrace.OperationError: q.ended.Error, millrace.OperationCancelled: q.ended.Cancelled,
+	} {
+		to <- prometheus.MustNewConstMetric(s.operations, prometheus.CounterValue, float64(n), q.Name, string(status))
 	}
 }
 
@@ -176,16 +193,18 @@ func (s *store) take(o broker.Observation) (*holding, []sink) {
 	defer s.mu.Unlock()
 	h := &holding{bytes: o.Bytes}
 	counts := make(map[sink]dropCount, len(o.Queues)+len(o.Subscriptions))
-	count := func(of sink, uid string, dropped int64) int64 {
-		c := s.dropCounts[of].then(uid, dropped)
+	count := func(of sink, uid string, dropped int64, ended millrace.Tally) (int64, millrace.Tally) {
+		c := s.dropCounts[of].then(uid, dropped, ended)
 		counts[of] = c
-		return c.base + c.shown
+		return c.base + c.shown, c.endedBase.Plus(c.ended)
 	}
 	for _, q := range o.Queues {
-		h.queues = append(h.queues, queueHolding{ObservedQueue: q, dropped: count(sink{millrace.KindQueue, q.Name}, q.UID, q.Dropped)})
+		dropped, ended := count(sink{millrace.KindQueue, q.Name}, q.UID, q.Dropped, q.Operations)
+		h.queues = append(h.queues, queueHolding{ObservedQueue: q, dropped: dropped, ended: ended})
 	}
 	for _, sub := range o.Subscriptions {
-		h.subs = append(h.subs, subscriptionHolding{ObservedSubscription: sub, dropped: count(sink{millrace.KindSubscription, sub.Name}, sub.UID, sub.Dropped)})
+		dropped, _ := count(sink{millrace.KindSubscription, sub.Name}, sub.UID, sub.Dropped, millrace.Tally{})
+		h.subs = append(h.subs, subscriptionHolding{ObservedSubscription: sub, dropped: dropped})
 	}
 	s.dropCounts, s.last, s.lastAt = counts, h, time.Now()
 	return h, s.gone(counts)
@@ -194,11 +213,12 @@ func (s *store) take(o broker.Observation) (*holding, []sink) {
 // then is the count after another look. A store that lost its last changes may
 // tell less than before, and a sink that was deleted and defined again begins
 // anew: the counter does neither.
-func (c dropCount) then(uid string, dropped int64) dropCount {
+func (c dropCount) then(uid string, dropped int64, ended millrace.Tally) dropCount {
 	if c.uid != uid {
-		return dropCount{uid: uid, base: c.base + c.shown, shown: dropped}
+		return dropCount{uid: uid, base: c.base + c.shown, shown: dropped, endedBase: c.endedBase.Plus(c.ended), ended: ended}
 	}
 	c.shown = max(c.shown, dropped)
+	c.ended = millrace.Tally{Success: max(c.ended.Success, ended.Success), Error: max(c.ended.Error, ended.Error), Cancelled: max(c.ended.Cancelled, ended.Cancelled)}
 	return c
 }
 

@@ -75,10 +75,14 @@ func specFlags(cmd *cobra.Command, spec *millrace.QueueSpec) {
 	durationVar(f, &spec.BackoffMax, "backoff-max", "the longest wait")
 	f.StringVar((*string)(&spec.OnExhausted), "on-exhausted", string(spec.OnExhausted), "what becomes of a message whose attempts are spent: dead or block; block if --ordered")
 	f.BoolVar(&spec.Ordered, "ordered", false, "of one key, one message in flight; cannot change later")
+	f.BoolVar(&spec.Tracked, "tracked", false, "every message has an operation; cannot change later")
 	f.IntVar(&spec.TenantLimit, "tenant-limit", 0, "most messages in flight per tenant; 0 for no limit")
 	f.IntVar(&spec.MaxLength, "max-length", 0, "most messages waiting per tenant; 0 for no limit")
 	f.StringVar((*string)(&spec.Overflow), "overflow", string(spec.Overflow), "what happens past --max-length: reject or drop_oldest")
 	durationVar(f, &spec.DeadRetention, "dead-retention", "how long dead letters are kept; 0s for ever")
+	durationVar(f, &spec.Retention, "retention", "how long operations are kept that succeeded or were cancelled; 0s for the longest")
+	durationVar(f, &spec.ErrorRetention, "error-retention", "how long operations are kept that failed; 0s for the longest")
+	f.StringSliceVar(&spec.Redact, "redact", spec.Redact, "JSON Pointers such as /user/token to what only workers are shown; may be repeated")
 }
 
 func newQueueList(r *remote) *cobra.Command {

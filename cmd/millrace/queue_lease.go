@@ -86,9 +86,16 @@ func leaseFrom(ctx context.Context, c *client.Client, weights map[string]int, o 
 }
 
 func newQueueAck(r *remote) *cobra.Command {
-	return settlement(r, api.Ack, "Settle messages as done", func(ctx context.Context, q millrace.QueueService, name string, receipts []string) (millrace.SettleResult, error) {
-		return q.Ack(ctx, name, settlements(receipts, nil, "")...)
+	var output []byte
+	cmd := settlement(r, api.Ack, "Settle messages as done", func(ctx context.Context, q millrace.QueueService, name string, receipts []string) (millrace.SettleResult, error) {
+		items := settlements(receipts, nil, "")
+		for i := range items {
+			items[i].Output = output
+		}
+		return q.Ack(ctx, name, items...)
 	})
+	cmd.Flags().Var(jsonText{&output}, "output", "what came of it; a tracked queue keeps it with the operation")
+	return cmd
 }
 
 func newQueueRetry(r *remote) *cobra.Command {
@@ -152,6 +159,9 @@ func settlement(r *remote, verb api.Verb, short string, do settler) *cobra.Comma
 			}
 			if len(result.Lost) > 0 {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%d of the receipts changed nothing: their leases have ended or are settled. Lease the messages again.\n", len(result.Lost))
+			}
+			if len(result.Cancelled) > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%d of the operations are to be cancelled: stop their work and bury or retry the messages.\n", len(result.Cancelled))
 			}
 			if r.json {
 				return printJSON(cmd.OutOrStdout(), api.AppendSettled(nil, verb, &result))

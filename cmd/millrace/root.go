@@ -125,7 +125,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	settingFlags(root.PersistentFlags(), everyCommand)
 	root.AddCommand(
-		newServe(r), newPublish(r), newSendMany(r), newEvent(r), newRoute(r), newTail(r), newTopic(r), newQueue(r), newSubscription(r),
+		newServe(r), newPublish(r), newSendMany(r), newEvent(r), newRoute(r), newTail(r), newTopic(r), newQueue(r), newSubscription(r), newOperation(r), newTrigger(r),
 		newNodes(r), newStats(r),
 		newApply(r), newExport(r), newConfig(r), newDoctor(r), newCheck(r), newBench(r), newDemo(),
 	)

@@ -25,6 +25,7 @@ func (e *Engine) readBodies(ctx context.Context, l *lane, picks []pick) ([]millr
 			messages = append(messages, millrace.LeasedMessage{
 				Name: p.seq, Seq: p.body.seqOf(p.seq), Prev: p.body.prev, RecordedAt: milli(p.body.recorded),
 				Tenant: p.tenant, Attempt: p.attempt, Body: p.body.blob,
+				Operation: p.operation(),
 			})
 		}
 	}

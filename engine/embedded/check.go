@@ -66,7 +66,7 @@ func (l *lane) check(ctx context.Context) error {
 	for _, u := range slices.Sorted(maps.Keys(l.queues)) {
 		c.checkQueue(l.queues[u])
 	}
-	if err := errors.Join(c.checkFacets(), c.checkAllLines(), c.checkClaims(), c.checkDead(), c.checkHeldEvents(), c.checkSubs(), c.checkBodies()); err != nil {
+	if err := errors.Join(c.checkFacets(), c.checkAllLines(), c.checkClaims(), c.checkDead(), c.checkHeldEvents(), c.checkSubs(), c.checkBodies(), c.checkOperations()); err != nil {
 		return l.engine.readFailed(err)
 	}
 	if c.more > 0 {
@@ -117,7 +117,7 @@ func (c *checker) checkAgenda() {
 // numbers are the counts and settings of a queue that memory and disk must agree in.
 func (q *queue) numbers() []int64 {
 	return []int64{
-		q.ready, q.leased, q.delayed, q.dead, q.acked, q.spent, q.dropped, q.tenants, q.deadDue.at * number(q.deadDue.pos >= 0),
+		q.ready, q.leased, q.delayed, q.dead, q.acked, q.spent, q.dropped, q.tenants, q.deadDue.at * number(q.deadDue.pos >= 0), q.cancelled,
 	}
 }
 
@@ -127,7 +127,7 @@ func (c *checker) checkQueue(q *queue) {
 		return // said already
 	}
 	if a, b := q.numbers(), f.numbers(); !slices.Equal(a, b) {
-		c.add("queue %s: ready, leased, delayed, dead, acked, spent, dropped, tenants, next forgotten are %v in memory and %v on disk", q.uid, a, b)
+		c.add("queue %s: ready, leased, delayed, dead, acked, spent, dropped, tenants, next forgotten, cancelled are %v in memory and %v on disk", q.uid, a, b)
 	}
 	if q.settings != f.settings {
 		c.add("queue %s: its settings are %+v in memory and %+v on disk", q.uid, q.settings, f.settings)
@@ -211,12 +211,12 @@ func (c *checker) compareHeld(q *queue, seq uint64, h, disk held) {
 	if h.state != stateLeased && h.state != stateDelayed {
 		return
 	}
-	same := h.state == disk.state && h.mark == disk.mark && (h.place == nil) == (disk.place == nil)
+	same := h.state == disk.state && h.mark == disk.mark && h.wish == disk.wish && h.told == disk.told && (h.place == nil) == (disk.place == nil)
 	if same && h.place != nil {
 		same = *h.place == *disk.place
 	}
 	if same && h.state == stateLeased {
-		same = disk.lease.token == h.lease.token && disk.lease.due.at == h.lease.due.at
+		same = disk.lease.token == h.lease.token && disk.lease.due.at == h.lease.due.at && disk.lease.started == h.lease.started
 	}
 	if same && h.state == stateDelayed {
 		same = disk.due.at == h.due.at

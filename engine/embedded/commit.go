@@ -66,14 +66,14 @@ func (e *Engine) apply(flights []flight) bool {
 	batch := flights[0].group.parts[0]
 	for part := range flights[0].group.parts {
 		for i, f := range flights {
-			if i+part == 0 {
+			if i+part == 0 || f.group.parts[part] == nil {
 				continue
 			}
 			if err := batch.Apply(f.group.parts[part], nil); err != nil {
 				e.fail(err)
 				return false
 			}
-			if part != partReadBack { // that may be read until the group is durable
+			if part < partReadBack { // the others may be read until the group is durable
 				_ = f.group.parts[part].Close()
 			}
 		}

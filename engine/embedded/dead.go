@@ -12,9 +12,10 @@ import (
 
 // bury moves a leased message to the dead letters.
 func (w *settling) bury(seq uint64, reason byte, why string) {
+	w.endFailed(seq, statusError, why)
 	h := w.unlease(seq)
 	q, g, l := w.queue, w.group, w.lane
-	d := deadRecord{tenant: h.facet.tenant, mark: h.mark + 2, size: h.size, reason: reason, at: w.now, err: cut(why)}
+	d := deadRecord{tenant: h.facet.tenant, mark: tried(h.mark) & (markAttempts<<1 | markShared), size: h.size, reason: reason, at: w.now, err: cut(why)}
 	if h.place != nil {
 		d.key = h.place.key
 	}
@@ -70,11 +71,11 @@ func (w *settling) dropDead(seq uint64, d *deadRecord) {
 	w.queue.forget(f)
 }
 
-// redrive makes a dead letter wait again. The tenant enters the ring later.
-func (w *settling) redrive(seq uint64, d *deadRecord) {
+// redrive makes a dead letter wait again, with a mark of its operation. The tenant enters the ring later.
+func (w *settling) redrive(seq uint64, d *deadRecord, mark uint32) {
 	q, g, l := w.queue, w.group, w.lane
 	f := w.unbury(seq, d)
-	e := entry{seq: seq, size: d.size, mark: d.mark & 1}
+	e := entry{seq: seq, size: d.size, mark: d.mark&markShared | mark}
 	q.arrive(f)
 	q.ages.add(l.minute(seq))
 	if d.key == 0 {
@@ -156,22 +157,44 @@ func (l *lane) deadLetter(q *queue, seq uint64) (*deadRecord, error) {
 
 // Redrive makes dead letters wait again.
 func (e *Engine) Redrive(ctx context.Context, no int, d millrace.DeadOf) (done, left int, err error) {
-	return e.onDead(ctx, no, d, func(w *settling, chosen []deadLetter) {
+	return e.onDead(ctx, no, d, func(w *settling, chosen []deadLetter) error {
+		tracked := w.queue.settings.Tracked
+		if tracked && (d.All || len(d.Openings) != len(d.Names)) {
+			return millrace.Errorf(millrace.CodeInvalid, "dead letters of a tracked queue are redriven by name, each with an opening")
+		}
+		var mark uint32
+		if tracked {
+			mark = markTicket
+			w.reopen(chosen, &d)
+		}
 		for _, x := range slices.Backward(chosen) { // so that the lowest of a key ends in front
-			w.redrive(x.seq, x.record)
+			w.redrive(x.seq, x.record, mark)
 		}
 		for _, x := range chosen {
 			w.lane.enterRing(w.group, w.queue, w.queue.facet(x.record.tenant))
 		}
+		return nil
 	})
+}
+
+// reopen begins another operation for each of the dead letters that are redriven.
+func (w *settling) reopen(chosen []deadLetter, d *millrace.DeadOf) {
+	l, g := w.lane, w.group
+	for _, x := range chosen {
+		o := &d.Openings[slices.Index(d.Names, x.seq)]
+		number := l.nextSeq(g, w.now)
+		l.begin(g, w.queue, w.now, opening{Opening: o, tenant: x.record.tenant, name: x.seq, number: number})
+		l.writeTicket(g, w.queue, x.seq, &ticket{number: number, secret: o.Secret, ready: w.now})
+	}
 }
 
 // DropDead removes dead letters.
 func (e *Engine) DropDead(ctx context.Context, no int, d millrace.DeadOf) (done, left int, err error) {
-	return e.onDead(ctx, no, d, func(w *settling, chosen []deadLetter) {
+	return e.onDead(ctx, no, d, func(w *settling, chosen []deadLetter) error {
 		for _, x := range chosen {
 			w.dropDead(x.seq, x.record)
 		}
+		return nil
 	})
 }
 
@@ -182,14 +205,16 @@ type deadLetter struct {
 }
 
 // onDead runs one transition over chosen dead letters.
-func (e *Engine) onDead(ctx context.Context, no int, d millrace.DeadOf, f func(*settling, []deadLetter)) (done, left int, err error) {
+func (e *Engine) onDead(ctx context.Context, no int, d millrace.DeadOf, f func(*settling, []deadLetter) error) (done, left int, err error) {
 	err = e.onQueue(ctx, no, d.Queue, d.Now, func(l *lane, q *queue, g *group, now int64) error {
 		chosen, err := l.chooseDead(q, &d)
 		if err != nil {
 			return e.readFailed(err)
 		}
 		w := settling{lane: l, queue: q, group: g, now: now}
-		f(&w, chosen)
+		if err := f(&w, chosen); err != nil {
+			return err
+		}
 		w.end()
 		if err := l.nextDeadDue(q); err != nil {
 			return e.readFailed(err)
@@ -262,7 +287,7 @@ func (e *Engine) Dead(ctx context.Context, no int, p millrace.DeadPage) ([]millr
 				break
 			}
 			list = append(list, d.message())
-			picks = append(picks, pick{seq: seq, tenant: d.tenant, attempt: int(d.mark >> 1)})
+			picks = append(picks, pick{seq: seq, tenant: d.tenant, attempt: attemptsOf(d.mark)})
 		}
 		return picks, err
 	}, func(i int, m millrace.QueuedMessage) {

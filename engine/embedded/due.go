@@ -12,6 +12,7 @@ const (
 	dueEvent            // a delayed event
 	duePark             // the park of a subscription
 	dueLease            // a lease that ends
+	dueEnding           // the operations of a queue that expire first
 	dueSending          // a batch that is pending
 	dueDead             // the dead letters of a queue whose retention ends first
 	dueDeadBatch        // a dead batch whose retention ends
@@ -25,7 +26,7 @@ type due struct {
 	queue *queue
 	sub   *subscription
 	lease *lease // of a lease
-	seq   uint64 // of a delayed message or event, or of a batch
+	seq   uint64 // of a delayed message or event, or of a batch; of operations the uid of their queue, which may be removed
 }
 
 // agenda is a lane's due index: a heap in which each entry knows its place, so
@@ -104,6 +105,8 @@ func (d *due) uid() uid {
 		return d.queue.uid
 	case d.sub != nil:
 		return d.sub.uid
+	case d.kind == dueEnding:
+		return uid(d.seq)
 	}
 	return 0
 }

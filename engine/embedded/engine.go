@@ -19,9 +19,6 @@ import (
 
 // Engine is an opened store. It fulfils millrace.Engine.
 type Engine struct {
-	millrace.Operations // to come
-	millrace.Triggers   // to come
-
 	identity   millrace.Identity
 	durability millrace.Durability
 	window     time.Duration // of remembered ids

@@ -63,9 +63,19 @@ func (e *Engine) EntriesInMemory() (n int) {
 // RecordsOfSinks counts, by their kinds, the records that belong to queues and
 // subscriptions.
 func (e *Engine) RecordsOfSinks() map[string]int {
+	return e.records([]byte{kindMessage, kindChain, kindLine, kindLease, kindDelayed, kindDead, kindDeadOf, kindDeadDue, kindTenant, kindBody, kindHolders, kindSettings, kindCounters,
+		kindSubscription, kindSubState, kindBatch, kindMember, kindBatchError, kindAttempt,
+		kindTicket, kindCancelled, kindDedupe, kindTally, kindCount})
+}
+
+// RecordsOfOperations counts, by their kinds, the records that stay until operations are forgotten.
+func (e *Engine) RecordsOfOperations() map[string]int {
+	return e.records([]byte{kindOperation, kindState, kindOpened, kindSubject, kindEnding})
+}
+
+func (e *Engine) records(kinds []byte) map[string]int {
 	found := map[string]int{}
-	for _, kind := range []byte{kindMessage, kindChain, kindLine, kindLease, kindDelayed, kindDead, kindDeadOf, kindDeadDue, kindTenant, kindBody, kindHolders, kindSettings, kindCounters,
-		kindSubscription, kindSubState, kindBatch, kindMember, kindBatchError, kindAttempt} {
+	for _, kind := range kinds {
 		err := scan(e.db, []byte{kind}, func(_, _ []byte) error { found[string(kind)]++; return nil })
 		if err != nil {
 			panic(err)

@@ -20,6 +20,9 @@ func (e *Engine) Extend(ctx context.Context, no int, x millrace.Extend) (millrac
 				out.Lost = append(out.Lost, i)
 				continue
 			}
+			if q.out[item.Name].wish {
+				out.Cancelled = append(out.Cancelled, i)
+			}
 			if seen[item.Name] {
 				continue
 			}
@@ -40,10 +43,11 @@ func (e *Engine) Extend(ctx context.Context, no int, x millrace.Extend) (millrac
 
 // extend moves leased messages into a lease of their own with another deadline.
 func (l *lane) extend(g *group, q *queue, token millrace.Token, until int64, seqs []uint64) {
-	consumer := q.out[seqs[0]].lease.consumer // one token, one call, one consumer
-	ls := l.newLease(q, l.nextLease(), token, until, consumer, len(seqs))
+	before := q.out[seqs[0]].lease // one token, one call, one consumer
+	ls := l.newLease(q, l.nextLease(), token, until, before.consumer, len(seqs))
+	ls.started = before.started
 	copy(ls.seqs, seqs)
-	record := leaseRecord{deadline: until, token: token, consumer: consumer, names: ls.seqs}
+	record := leaseRecord{deadline: until, token: token, consumer: ls.consumer, names: ls.seqs, started: ls.started}
 	for _, seq := range seqs {
 		h := q.out[seq]
 		l.leaveLease(g, q, h.lease)

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"slices"
 
 	"github.com/millrace-dev/millrace"
 )
@@ -20,6 +21,9 @@ func (e *Engine) Inject(ctx context.Context, no int, in millrace.Inject) error {
 		return e.injectBatch(ctx, no, &in)
 	}
 	return e.onQueue(ctx, no, in.Queue, in.Now, func(l *lane, q *queue, g *group, now int64) error {
+		if q.settings.Tracked && slices.ContainsFunc(in.Events, func(ev millrace.InjectEvent) bool { return ev.Opening == nil }) {
+			return errNoOpening()
+		}
 		names, kept := make([]uint64, len(in.Events)), make([]body, len(in.Events))
 		for i := range in.Events {
 			names[i], kept[i] = l.inject(g, q, now, &in.Events[i])
@@ -32,7 +36,11 @@ func (e *Engine) Inject(ctx context.Context, no int, in millrace.Inject) error {
 func (l *lane) inject(g *group, q *queue, now int64, ev *millrace.InjectEvent) (uint64, body) {
 	name := l.nextSeq(g, now)
 	b := l.storeInjected(g, name, ev)
-	l.append(g, q, ev.Tenant, ev.Key, entry{seq: name, size: uint32(len(ev.Body))})
+	x := entry{seq: name, size: uint32(len(ev.Body))}
+	if q.settings.Tracked {
+		x.mark = l.openFor(g, q, now, ev.Tenant, name, []millrace.Opening{*ev.Opening}, 0)
+	}
+	l.append(g, q, ev.Tenant, ev.Key, x)
 	return name, b
 }
 
@@ -41,6 +49,10 @@ func (l *lane) storeInjected(g *group, name uint64, ev *millrace.InjectEvent) bo
 	b := body{prev: ev.Prev, recorded: ev.RecordedAt.UnixMilli(), blob: ev.Body}
 	if ev.Seq != name {
 		b.seq = ev.Seq
+	}
+	if ev.Opening != nil {
+		secret := ev.Opening.Secret
+		b.secret = &secret
 	}
 	l.storeBody(g, name, b, 1)
 	return b

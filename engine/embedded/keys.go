@@ -40,6 +40,17 @@ const (
 	kindHolders      = 'r' // lane seq                           how many sinks hold the body, if more than one
 	kindDigest       = 'd' // lane generation digest             first stamp of an id that was given
 	kindLast         = 'k' // lane generation tenant \0 key      last seq of a key
+	kindOperation    = 'O' // lane number                        what an operation begins with
+	kindState        = 'P' // lane number                        what has become of it, if anything has
+	kindOpened       = 'Q' // lane uid number                    operations of a queue that began together, by the first of them
+	kindSubject      = 'B' // lane hash number                   uid; an operation by its subject
+	kindTicket       = 'T' // lane uid name                      a message's operation, if its name does not say it
+	kindCancelled    = 'X' // lane uid name                      a message that waits in vain
+	kindDedupe       = 'U' // lane digest                        number of the open operation that must be the only one
+	kindEnding       = 'E' // lane uid minute number             operations that are forgotten when the minute is over, by the first of them
+	kindTally        = 'N' // lane uid                           what was counted of operations, in all and in the last minute
+	kindCount        = 'G' // lane uid length start              what was counted in a minute, an hour, a day
+	kindFired        = 'F' // lane uid                           how often a trigger fired
 )
 
 // uid is a sink's uid as its 16 hex digits say it.
@@ -172,6 +183,40 @@ func definitionKey(b []byte, kind millrace.Kind, name string) []byte {
 
 func deletedKey(b []byte, version uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, kindDeleted), version)
+}
+
+// subjectOf is what the keys of the operations of a subject begin with.
+func subjectOf(b []byte, lane int, subject string) []byte {
+	return binary.BigEndian.AppendUint64(laneKey(b, kindSubject, lane), hashKey(subject))
+}
+
+func subjectKey(b []byte, lane int, subject string, number uint64) []byte {
+	return binary.BigEndian.AppendUint64(subjectOf(b, lane, subject), number)
+}
+
+func dedupeKey(b []byte, lane int, d millrace.Digest) []byte {
+	return append(laneKey(b, kindDedupe, lane), d[:]...)
+}
+
+// endingOf is what the keys of operations begin with that expire within a minute.
+func endingOf(b []byte, lane int, q uid, minute int64) []byte {
+	return binary.BigEndian.AppendUint64(queueKey(b, kindEnding, lane, q), uint64(minute))
+}
+
+func endingKey(b []byte, lane int, q uid, minute int64, number uint64) []byte {
+	return binary.BigEndian.AppendUint64(endingOf(b, lane, q, minute), number)
+}
+
+// minuteOf is the minute in the key of an operation that expires.
+func minuteOf(key []byte) int64 { return int64(binary.BigEndian.Uint64(key[10:18])) }
+
+// countsOf is what the keys of a queue's counts of one length begin with.
+func countsOf(lane int, q uid, length millrace.CountBucket) []byte {
+	return append(queueKey(nil, kindCount, lane, q), byte(length))
+}
+
+func countKey(lane int, q uid, length millrace.CountBucket, start int64) []byte {
+	return binary.BigEndian.AppendUint64(countsOf(lane, q, length), uint64(start))
 }
 
 // after is the first key past all that begin with prefix.

@@ -31,8 +31,10 @@ type journal struct {
 // group is the writes that become durable together.
 type group struct {
 	no       uint64
-	parts    [4]*pebble.Batch
-	overlay  *overlay // of a lane
+	db       *pebble.DB
+	parts    [6]*pebble.Batch // those of operations are nil until they are needed
+	touched  []uint64         // operations of which it writes a record
+	overlay  *overlay         // of a lane
 	writes   int
 	key, val []byte // for building a record; the batch copies it
 	hints    []millrace.Hint
@@ -48,8 +50,14 @@ type goneFrom struct {
 	seq   uint64
 }
 
-// partReadBack is the batch of the records that transitions read.
-const partReadBack = 3
+// The batches that may be read until the group is durable: that of the records
+// that transitions read, and those of operations, which few of them do.
+const (
+	partReadBack = iota + 3
+	partOperations
+	partStates
+	plainParts = partReadBack + 1 // that every group has
+)
 
 // part is the batch for a key. Bodies, messages and the rest are gathered
 // apart, because neighbours go into Pebble's table several times faster than
@@ -61,11 +69,23 @@ func (g *group) part(key []byte) *pebble.Batch {
 		return g.parts[0]
 	case kindMessage:
 		return g.parts[1]
+	case kindOperation:
+		return g.seldom(partOperations)
+	case kindState:
+		return g.seldom(partStates)
 	}
-	if readBack(key[0]) || key[0] == kindChain {
+	if readBack(key[0]) || key[0] == kindChain || key[0] == kindEnding || key[0] == kindOpened {
 		return g.parts[partReadBack]
 	}
 	return g.parts[2]
+}
+
+// seldom is a batch that not every group has.
+func (g *group) seldom(part int) *pebble.Batch {
+	if g.parts[part] == nil {
+		g.parts[part] = g.db.NewBatch()
+	}
+	return g.parts[part]
 }
 
 func (g *group) set() {
@@ -78,6 +98,9 @@ func (g *group) set() {
 // show makes the record that was just set readable before it is applied, of a
 // kind that is not by itself.
 func (g *group) show() { accepted(g.overlay.writer().Set(g.key, g.val, nil)) }
+
+// hide does the same for the record that was just deleted.
+func (g *group) hide() { accepted(g.overlay.writer().Delete(g.key, nil)) }
 
 func (g *group) del() {
 	accepted(g.part(g.key).Delete(g.key, nil))
@@ -103,8 +126,8 @@ func (g *group) hint(h millrace.Hint) { g.hints = append(g.hints, h) }
 func (j *journal) group() *group {
 	if j.open == nil {
 		j.made++
-		j.open = &group{no: j.made, overlay: j.overlay, done: make(chan struct{})}
-		for i := range j.open.parts {
+		j.open = &group{no: j.made, db: j.engine.db, overlay: j.overlay, done: make(chan struct{})}
+		for i := range plainParts {
 			j.open.parts[i] = j.engine.db.NewBatch()
 		}
 	}
@@ -202,7 +225,11 @@ func (j *journal) release(g *group) {
 	j.flying = slices.Delete(j.flying, 0, 1) // they are released in order
 	j.applied = g.no
 	j.after(g)
-	_ = g.parts[partReadBack].Close()
+	for _, b := range g.parts[partReadBack:] {
+		if b != nil {
+			_ = b.Close()
+		}
+	}
 	j.mu.Unlock()
 	close(g.done)
 }
@@ -230,6 +257,12 @@ type lane struct {
 	holders recent[uint64, uint32]
 	filters filters
 
+	watched map[uint64]bool       // operations whose next change is to be told
+	endings map[uid]*ending       // when operations of a queue expire
+	began   map[uid][]uint64      // operations that began in the open group
+	ended   map[minuteIn][]uint64 // and those that ended, by when they expire
+	retired map[uid]time.Duration // of removed queues that were tracked: how long their operations stay
+
 	dirtyQueues  []*queue
 	dirtyTopics  []*topic
 	dirtySubs    []*subscription
@@ -244,6 +277,8 @@ type lane struct {
 func newLane(e *Engine, no int) *lane {
 	l := &lane{no: no, queues: map[uid]*queue{}, removed: map[uid]bool{}, topics: map[string]*topic{}}
 	l.subs = map[uid]*subscription{}
+	l.began, l.ended = map[uid][]uint64{}, map[minuteIn][]uint64{}
+	l.watched, l.endings, l.retired = map[uint64]bool{}, map[uid]*ending{}, map[uid]time.Duration{}
 	l.held, l.heldDigests = map[uint64]*heldEvent{}, map[millrace.Digest]*heldEvent{}
 	l.journal = journal{engine: e, seal: l.sealGroup, after: l.afterGroup, overlay: &overlay{db: e.db}}
 	lanes := max(1, e.identity.Lanes)
@@ -255,24 +290,43 @@ func newLane(e *Engine, no int) *lane {
 // transition runs one transition of the lane at a moment, and hints when it
 // has made the first due entry earlier.
 func (l *lane) transition(ctx context.Context, at time.Time, f func(g *group, now int64) error) error {
-	return l.do(ctx, func(g *group) error {
+	return l.hinted(ctx, func(g *group) error {
 		t, offset := l.meta.t, l.meta.offset
-		now := l.now(at)
+		err := f(g, l.now(at))
+		if err != nil {
+			l.meta.t, l.meta.offset = t, offset // a refusal changes nothing
+		}
+		return err
+	})
+}
+
+// hinted runs one transition of the lane, and hints when it has made the first due entry earlier.
+func (l *lane) hinted(ctx context.Context, f func(*group) error) error {
+	return l.do(ctx, func(g *group) error {
 		before := l.agenda.first()
 		if before != nil {
 			old := *before // it may be moved by the transition
 			before = &old
 		}
-		err := f(g, now)
-		if err != nil {
-			l.meta.t, l.meta.offset = t, offset // a refusal changes nothing
+		if err := f(g); err != nil {
 			return err
 		}
 		if d := l.agenda.first(); d != nil && (before == nil || d.at < before.at) {
-			g.hint(millrace.Hint{Kind: millrace.HintDue, Lane: l.no, In: l.agenda.until(now)})
+			g.hint(millrace.Hint{Kind: millrace.HintDue, Lane: l.no, In: l.agenda.until(l.meta.t)})
 		}
 		return nil
 	})
+}
+
+// seen is what the lane's clock shows at a moment to whoever only reads.
+func (l *lane) seen(at time.Time) int64 {
+	ms := at.UnixMilli()
+	if at.IsZero() {
+		if ms = l.engine.clock().UnixMilli(); ms < l.meta.t {
+			ms += l.meta.offset
+		}
+	}
+	return max(l.meta.t, ms)
 }
 
 // now is the lane's clock: the given moment or the machine's, but never before
@@ -313,6 +367,7 @@ func (l *lane) sealGroup(g *group) {
 			g.key = queueKey(g.key[:0], kindCounters, l.no, q.uid)
 			g.val = appendNumbers(g.val[:0], q.acked, q.spent, q.dropped)
 			g.set()
+			l.sealCounts(g, q)
 		}
 	}
 	for _, t := range l.dirtyTopics {
@@ -324,6 +379,7 @@ func (l *lane) sealGroup(g *group) {
 		}
 	}
 	l.sealBatches(g)
+	l.sealOperations(g)
 	l.dirtyQueues, l.dirtyTopics, l.dirty = l.dirtyQueues[:0], l.dirtyTopics[:0], false
 	g.key = laneKey(g.key[:0], kindMeta, l.no)
 	g.val = l.meta.append(g.val[:0])

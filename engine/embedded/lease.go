@@ -15,6 +15,7 @@ type lease struct {
 	no       uint64
 	token    millrace.Token
 	consumer string
+	started  int64 // of a tracked queue: when its messages were leased
 	seqs     []uint64
 	done     int // how many of seqs the step has passed
 	left     int // how many are still leased under it
@@ -28,7 +29,9 @@ type pick struct {
 	attempt int
 	place   *place // in an ordered queue
 	body    body
-	found   bool // body is there
+	found   bool    // body is there
+	tracked bool    // it has an operation
+	ticket  *ticket // of its operation, if the message has one
 }
 
 // Lease gives the next messages of the ring to a consumer.
@@ -42,7 +45,11 @@ func (e *Engine) Lease(ctx context.Context, no int, r millrace.Lease) (millrace.
 			out = millrace.Leased{Until: milli(until), Due: l.agenda.until(now)}
 			return nil
 		}
+		if q.settings.Tracked && until == now {
+			return millrace.Errorf(millrace.CodeInvalid, "messages of a tracked queue must be leased for some time")
+		}
 		p := picker{lane: l, queue: q, bytes: r.MaxBytes, once: until == now}
+		p.drops = settling{lane: l, queue: q, group: g, now: now}
 		var err error
 		if picks, err = p.pick(r.Max); err != nil {
 			return e.readFailed(err)
@@ -67,8 +74,7 @@ func (l *lane) give(g *group, q *queue, r *millrace.Lease, now int64, picks []pi
 	case len(picks) == 0:
 		return nil
 	case r.For > 0:
-		l.grant(g, q, r, now, picks, taken)
-		return nil
+		return l.grant(g, q, r, now, picks, taken)
 	}
 	// They are erased in this very step, so their bodies are read before.
 	if err := l.findBodies(picks); err != nil {
@@ -90,6 +96,7 @@ type picker struct {
 	once  bool    // what is picked counts for no limit
 	taken []entry // beside the picks
 	iter  *pebble.Iterator
+	drops settling // what drops messages whose operation was cancelled
 }
 
 // pick takes up to most messages, one facet after the other, each as many as
@@ -98,8 +105,8 @@ func (p *picker) pick(most int) ([]pick, error) {
 	defer p.close()
 	q := p.queue
 	picks := make([]pick, 0, min(most, int(min(q.ready, 1<<16))))
-	size := 0
-	for len(picks) < most && q.ring.size > 0 {
+	size, gone := 0, 0
+	for len(picks)+gone < most && q.ring.size > 0 {
 		f := q.ring.front()
 		turn := p.turn(f)
 		if turn == 0 {
@@ -109,6 +116,11 @@ func (p *picker) pick(most int) ([]pick, error) {
 		e, fromLine, err := p.first(f)
 		if err != nil {
 			return nil, err
+		}
+		if q.cancelled > 0 && p.drops.unmark(e.seq) {
+			p.pass(f, e, fromLine, turn)
+			gone++
+			continue
 		}
 		if size += int(e.size); len(picks) > 0 && p.bytes > 0 && size > p.bytes {
 			break
@@ -163,16 +175,37 @@ func (p *picker) first(f *facet) (e entry, fromLine bool, err error) {
 
 // serve takes the first message of the facet whose turn it is.
 func (p *picker) serve(f *facet, fromLine bool, turn int) (at *place) {
-	q := p.queue
+	at = p.take(f, fromLine)
+	if !p.once {
+		f.leased++
+	}
+	p.moveOn(f, turn)
+	return at
+}
+
+// pass drops the first message of the facet whose turn it is, because its operation was cancelled.
+func (p *picker) pass(f *facet, e entry, fromLine bool, turn int) {
+	at := p.take(f, fromLine)
+	p.drops.erase(e.seq, f, at)
+	p.drops.release(e)
+	p.moveOn(f, turn)
+	p.queue.forget(f)
+}
+
+// take takes the first message of a facet.
+func (p *picker) take(f *facet, fromLine bool) (at *place) {
 	if fromLine {
 		_, at = f.lines.take()
 	} else {
 		f.take()
 	}
-	q.depart(f)
-	if !p.once {
-		f.leased++
-	}
+	p.queue.depart(f)
+	return at
+}
+
+// moveOn goes on in the ring after a message was served.
+func (p *picker) moveOn(f *facet, turn int) {
+	q := p.queue
 	q.credit = 0
 	switch {
 	case !f.leasable() || f.full(q):
@@ -184,7 +217,6 @@ func (p *picker) serve(f *facet, fromLine bool, turn int) (at *place) {
 		q.ring.pop()
 		q.ring.push(f)
 	}
-	return at
 }
 
 // refill reads a facet's next run of messages from disk, from where the last
@@ -241,6 +273,9 @@ func (p *picker) close() {
 	if p.iter != nil {
 		_ = p.iter.Close()
 	}
+	if p.drops.lane != nil {
+		p.drops.end()
+	}
 }
 
 func entryAt(it *pebble.Iterator, seq uint64) (entry, error) {
@@ -252,10 +287,16 @@ func entryAt(it *pebble.Iterator, seq uint64) (entry, error) {
 }
 
 // grant leases picked messages out under one record.
-func (l *lane) grant(g *group, q *queue, r *millrace.Lease, now int64, picks []pick, taken []entry) {
+func (l *lane) grant(g *group, q *queue, r *millrace.Lease, now int64, picks []pick, taken []entry) error {
 	until := now + wholeMilli(r.For)
 	ls := l.newLease(q, l.nextLease(), r.Token, until, r.Consumer, len(picks))
-	record := leaseRecord{deadline: until, token: r.Token, consumer: r.Consumer, names: ls.seqs}
+	if q.settings.Tracked {
+		ls.started = now
+		if err := l.runAll(g, q, now, picks, taken); err != nil {
+			return err
+		}
+	}
+	record := leaseRecord{deadline: until, token: r.Token, consumer: r.Consumer, names: ls.seqs, started: ls.started}
 	for i := range picks {
 		p := &picks[i]
 		ls.seqs[i] = p.seq
@@ -263,6 +304,7 @@ func (l *lane) grant(g *group, q *queue, r *millrace.Lease, now int64, picks []p
 	}
 	q.leased += int64(len(picks))
 	l.writeLease(g, q, ls, &record)
+	return nil
 }
 
 func (l *lane) nextLease() uint64 {

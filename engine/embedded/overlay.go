@@ -21,7 +21,8 @@ const overlayRest = 1 << 12
 // chains only those are that the index does not hold.
 func readBack(kind byte) bool {
 	switch kind {
-	case kindLine, kindDead, kindDeadOf, kindDeadDue, kindHeld, kindHeldID, kindBatchError, kindAttempt:
+	case kindLine, kindDead, kindDeadOf, kindDeadDue, kindHeld, kindHeldID, kindBatchError, kindAttempt,
+		kindTicket, kindCancelled, kindDedupe, kindCount, kindFired:
 		return true
 	}
 	return false

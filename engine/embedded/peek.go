@@ -55,17 +55,47 @@ func (e *Engine) Peek(ctx context.Context, no int, p millrace.Peek) ([]millrace.
 	var list []millrace.QueuedMessage
 	limit := min(p.Limit, millrace.MaxLeaseCount)
 	err := e.look(ctx, no, p.Queue, func(l *lane, q *queue) ([]pick, error) {
-		if p.Tenant == "" {
-			return l.peekRing(q, limit)
+		if q.cancelled == 0 {
+			return l.peek(q, p.Tenant, limit)
 		}
-		f := q.facets[p.Tenant]
-		if f == nil {
-			return nil, nil
+		picks, err := l.peek(q, p.Tenant, millrace.MaxLeaseCount)
+		if err != nil {
+			return nil, err
 		}
-		entries, err := l.peekFacet(q, f, limit)
-		return picksOf(f, entries), err
+		return l.withoutCancelled(q, picks, limit)
 	}, func(_ int, m millrace.QueuedMessage) { list = append(list, m) })
 	return list, err
+}
+
+// peek is up to limit messages of a tenant, or of all.
+func (l *lane) peek(q *queue, tenant string, limit int) ([]pick, error) {
+	if tenant == "" {
+		return l.peekRing(q, limit)
+	}
+	f := q.facets[tenant]
+	if f == nil {
+		return nil, nil
+	}
+	entries, err := l.peekFacet(q, f, limit)
+	return picksOf(f, entries), err
+}
+
+// withoutCancelled is up to limit of the messages, without those that wait in vain.
+func (l *lane) withoutCancelled(q *queue, picks []pick, limit int) ([]pick, error) {
+	var kept []pick
+	for i := range picks {
+		if len(kept) == limit {
+			break
+		}
+		value, err := l.overlay.get(queueSeqKey(nil, kindCancelled, l.no, q.uid, picks[i].seq))
+		if err != nil {
+			return nil, err
+		}
+		if value == nil {
+			kept = append(kept, picks[i])
+		}
+	}
+	return kept, nil
 }
 
 func picksOf(f *facet, entries []entry) []pick {

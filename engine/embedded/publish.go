@@ -59,6 +59,9 @@ func (p *publication) run(g *group, now int64) error {
 		return l.engine.readFailed(err)
 	}
 	p.young = l.meta.digests.next(now, l.engine.window.Milliseconds()).no
+	if err := p.openings(); err != nil {
+		return err
+	}
 	if err := p.room(); err != nil {
 		return err
 	}
@@ -94,6 +97,21 @@ func (p *publication) findSinks() bool {
 	return true
 }
 
+// openings refuses a commit with a message that has no operation though its queue is tracked. Few queues are: then it costs nothing.
+func (p *publication) openings() error {
+	rest := p.queues
+	for i := range p.commit.Events {
+		ev := &p.commit.Events[i]
+		for j, q := range rest[:len(ev.Queues)] {
+			if q.settings.Tracked && ev.Delay <= 0 && openingOf(ev.Operations, ev.Queues[j]) < 0 {
+				return errNoOpening()
+			}
+		}
+		rest = rest[len(ev.Queues):]
+	}
+	return nil
+}
+
 func (p *publication) writeAll(g *group, now int64) {
 	var seqs []uint64
 	var kept []body
@@ -110,7 +128,7 @@ func (p *publication) writeAll(g *group, now int64) {
 		p.remember(g, i, ev, stamped)
 		if stamped.sinks > 0 {
 			seqs = append(seqs, stamped.seq)
-			kept = append(kept, body{prev: stamped.prev, recorded: now, blob: ev.Body})
+			kept = append(kept, bodyOf(ev, stamped.prev, now))
 		}
 	}
 	if len(seqs) > 0 {
@@ -244,17 +262,36 @@ func (l *lane) write(g *group, now int64, ev *millrace.CommitEvent, to sinks, pr
 			l.writeMeta(g) // its seq must be spent for good when it is answered
 		}
 	} else {
-		l.storeBody(g, s.seq, body{prev: prev, recorded: now, blob: ev.Body}, holders)
+		l.storeBody(g, s.seq, bodyOf(ev, prev, now), holders)
 	}
 	waiting := entry{seq: s.seq, size: uint32(len(ev.Body)), mark: newMark(0, holders > 1)}
 	l.appendTo(g, to.subs, now, waiting)
-	for _, q := range to.queues {
-		f := l.append(g, q, ev.Tenant, ev.Key, waiting)
-		if most := q.settings.MaxLength; most > 0 && q.settings.DropOldest && f.waiting() > int64(most) {
-			l.dropOldest(g, q, f, now)
+	for i, q := range to.queues {
+		e := waiting
+		if q.settings.Tracked {
+			e.mark |= l.openFor(g, q, now, ev.Tenant, s.seq, ev.Operations, openingOf(ev.Operations, ev.Queues[i]))
 		}
+		l.appendBounded(g, q, ev.Tenant, ev.Key, e, now)
 	}
 	return s
+}
+
+// bodyOf is the body of an event that was just stamped.
+func bodyOf(ev *millrace.CommitEvent, prev uint64, now int64) body {
+	b := body{prev: prev, recorded: now, blob: ev.Body}
+	if len(ev.Operations) > 0 {
+		secret := ev.Operations[0].Secret
+		b.secret = &secret
+	}
+	return b
+}
+
+// appendBounded adds a new message, and drops the tenant's oldest if the queue wants that.
+func (l *lane) appendBounded(g *group, q *queue, tenant, key string, e entry, now int64) {
+	f := l.append(g, q, tenant, key, e)
+	if most := q.settings.MaxLength; most > 0 && q.settings.DropOldest && f.waiting() > int64(most) {
+		l.dropOldest(g, q, f, now)
+	}
 }
 
 func (l *lane) storeBody(g *group, seq uint64, b body, holders int) {

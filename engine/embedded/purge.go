@@ -110,6 +110,7 @@ func (q *queue) exit(seq uint64, reason string) millrace.Exit {
 func (w *settling) dropFirst(f *facet) (seq uint64) {
 	e := f.take()
 	w.queue.depart(f)
+	w.abandon(e)
 	w.eraseRecord(e.seq, f, nil)
 	w.release(e)
 	w.countDropped()
@@ -188,6 +189,7 @@ func (w *settling) purgeLine(f *facet, key uint64) (dropped bool, err error) {
 // dropLined drops a message of a line, which counts as waiting no more.
 func (w *settling) dropLined(f *facet, x waiter) {
 	w.queue.depart(f)
+	w.abandon(x.entry)
 	w.eraseRecord(x.seq, f, &x.place)
 	w.release(x.entry)
 	w.countDropped()

@@ -29,6 +29,9 @@ type queue struct {
 	ready, leased, delayed, dead int64
 	acked, spent, dropped        int64
 	dirty                        bool // the counters above have changed since they were written
+
+	cancelled int64 // of what waits or is delayed: those whose operation was cancelled
+	counts    counts
 }
 
 // state is where a message is that does not wait in its facet's order.
@@ -50,6 +53,8 @@ type held struct {
 	mark  uint32 // of a settled one, the group that erases it
 	size  uint32
 	state state
+	wish  bool // its operation is to be cancelled
+	told  bool // its operation's state is not empty, though it is the first attempt
 }
 
 func (h held) entry(seq uint64) entry { return entry{seq: seq, size: h.size, mark: h.mark} }
@@ -200,7 +205,7 @@ func (e *Engine) Stats(ctx context.Context, lane int, queue string) (millrace.Qu
 func (q *queue) stats() millrace.QueueStats {
 	s := millrace.QueueStats{
 		QueueCounts: millrace.QueueCounts{Ready: q.ready, Leased: q.leased, Delayed: q.delayed, Dead: q.dead},
-		Tenants:     q.tenants, Dropped: q.dropped, Acked: q.acked, Spent: q.spent,
+		Tenants:     q.tenants, Dropped: q.dropped, Acked: q.acked, Spent: q.spent, Cancelled: q.cancelled,
 	}
 	if minute, ok := q.ages.oldest(); ok {
 		s.Oldest = milli(minute * 60000)

@@ -84,8 +84,17 @@ func decodeStamp(b []byte) (stamp, error) {
 type entry struct {
 	seq  uint64 // of the lane: the message's name, and the event's own seq unless it was injected
 	size uint32 // of the body
-	mark uint32 // attempts so far, and in the lowest bit whether other queues hold the body too
+	mark uint32 // attempts so far, whether other queues hold the body too, and of a tracked queue what its operation is known by
 }
+
+// The parts of a mark. That of a message has grown by one attempt with +2.
+const (
+	markShared   = 1 // other queues hold the body too
+	markAttempts = 1<<22 - 1
+	driftShift   = 23 // by how many milliseconds its name runs ahead of when it was published
+	maxDrift     = 1<<8 - 1
+	markTicket   = 1 << 31 // it has a ticket
+)
 
 func newMark(attempts int, shared bool) uint32 {
 	m := uint32(attempts) << 1
@@ -95,8 +104,18 @@ func newMark(attempts int, shared bool) uint32 {
 	return m
 }
 
-func (e entry) attempts() int { return int(e.mark >> 1) }
-func (e entry) shared() bool  { return e.mark&1 != 0 }
+func (e entry) attempts() int { return attemptsOf(e.mark) }
+func (e entry) shared() bool  { return e.mark&markShared != 0 }
+
+func attemptsOf(mark uint32) int { return int(mark >> 1 & markAttempts) }
+
+// tried is the mark after one more attempt; past four million they are not counted.
+func tried(mark uint32) uint32 {
+	if attemptsOf(mark) == markAttempts {
+		return mark
+	}
+	return mark + 2
+}
 
 // append appends the value of the message's record.
 func (e entry) append(b []byte) []byte {
@@ -138,7 +157,11 @@ type body struct {
 	prev     uint64
 	recorded int64
 	blob     []byte
+	secret   *millrace.OperationSecret // of the operation that has the message's name
 }
+
+// secretFollows, which is no event's seq, says that a secret comes before it.
+const secretFollows = 1
 
 // seqOf is the event's own seq, in a message of that name.
 func (y body) seqOf(name uint64) uint64 {
@@ -149,6 +172,9 @@ func (y body) seqOf(name uint64) uint64 {
 }
 
 func (y body) append(b []byte) []byte {
+	if y.secret != nil {
+		b = append(binary.AppendUvarint(b, secretFollows), y.secret[:]...)
+	}
 	b = binary.AppendUvarint(b, y.seq)
 	b = binary.AppendUvarint(b, y.prev)
 	b = binary.AppendVarint(b, y.recorded)
@@ -157,7 +183,13 @@ func (y body) append(b []byte) []byte {
 
 func decodeBody(b []byte) (body, error) {
 	r := reader{rest: b}
-	y := body{seq: r.uvarint(), prev: r.uvarint(), recorded: r.varint()}
+	y := body{seq: r.uvarint()}
+	if y.seq == secretFollows {
+		y.secret = &millrace.OperationSecret{}
+		copy(y.secret[:], r.take(len(y.secret)))
+		y.seq = r.uvarint()
+	}
+	y.prev, y.recorded = r.uvarint(), r.varint()
 	y.blob = r.rest
 	return y, r.err("a body")
 }
@@ -170,6 +202,7 @@ type leaseRecord struct {
 	token    millrace.Token
 	consumer string
 	names    []uint64
+	started  int64 // of a tracked queue: when the messages were leased
 }
 
 func (l *leaseRecord) append(b []byte) []byte {
@@ -179,6 +212,9 @@ func (l *leaseRecord) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(l.names)))
 	for _, name := range l.names {
 		b = binary.AppendUvarint(b, name)
+	}
+	if l.started != 0 {
+		b = binary.AppendVarint(b, l.started)
 	}
 	return b
 }
@@ -191,6 +227,9 @@ func decodeLease(b []byte) (leaseRecord, error) {
 	n := r.uvarint()
 	for ; n > 0 && !r.bad; n-- {
 		l.names = append(l.names, r.uvarint())
+	}
+	if len(r.rest) > 0 {
+		l.started = r.varint()
 	}
 	return l, r.err("a lease")
 }

@@ -12,18 +12,30 @@ import (
 // appendSettings appends the settings of a queue as they are stored: durations
 // in milliseconds, switches as 0 or 1.
 func appendSettings(b []byte, s *millrace.QueueSettings) []byte {
-	return appendNumbers(b, int64(s.Version), int64(s.MaxAttempts), number(s.Block), wholeMilli(s.BlockDelay),
+	b = appendNumbers(b, int64(s.Version), int64(s.MaxAttempts), number(s.Block), wholeMilli(s.BlockDelay),
 		number(s.Ordered), number(s.Paused), int64(s.TenantLimit), int64(s.MaxLength), number(s.DropOldest), wholeMilli(s.DeadRetention))
+	if s.Tracked {
+		b = appendNumbers(b, wholeMilli(s.Retention), wholeMilli(s.ErrorRetention))
+	}
+	return b
 }
 
 func decodeSettings(b []byte) (millrace.QueueSettings, error) {
 	var version, attempts, block, delay, ordered, paused, limit, length, drop, retention int64
-	err := decodeNumbers(b, "a queue's settings", &version, &attempts, &block, &delay, &ordered, &paused, &limit, &length, &drop, &retention)
-	return millrace.QueueSettings{
+	r := reader{rest: b}
+	for _, n := range [...]*int64{&version, &attempts, &block, &delay, &ordered, &paused, &limit, &length, &drop, &retention} {
+		*n = r.varint()
+	}
+	s := millrace.QueueSettings{
 		Version: uint64(version), MaxAttempts: int(attempts), Block: block != 0, BlockDelay: time.Duration(delay) * time.Millisecond,
 		Ordered: ordered != 0, Paused: paused != 0, TenantLimit: int(limit), MaxLength: int(length), DropOldest: drop != 0,
 		DeadRetention: time.Duration(retention) * time.Millisecond,
-	}, err
+	}
+	if s.Tracked = len(r.rest) > 0; s.Tracked {
+		s.Retention = time.Duration(r.varint()) * time.Millisecond
+		s.ErrorRetention = time.Duration(r.varint()) * time.Millisecond
+	}
+	return s, r.err("a queue's settings")
 }
 
 func number(b bool) int64 {

@@ -37,13 +37,16 @@ func scan(db *pebble.DB, prefix []byte, f func(key, value []byte) error) error {
 func (l *lane) load(db *pebble.DB) error {
 	for _, step := range []func(*pebble.DB) error{
 		l.loadMeta, l.loadQueues, l.loadTenants, l.loadTopics, l.loadHeld, l.loadLeases, l.loadDelayed, l.loadDead,
-		l.loadMessages, l.loadChains, l.loadCuts, l.loadSubs,
+		l.loadMessages, l.loadChains, l.loadCuts, l.loadSubs, l.loadCancelled, l.loadCounts, l.loadEndings,
 	} {
 		if err := step(db); err != nil {
 			return fmt.Errorf("load lane %d: %w", l.no, err)
 		}
 	}
 	l.endClaims()
+	if err := l.loadRunning(); err != nil {
+		return fmt.Errorf("load lane %d: %w", l.no, err)
+	}
 	l.startRings()
 	l.startSubs()
 	return nil
@@ -76,8 +79,7 @@ func (l *lane) loadQueues(db *pebble.DB) error {
 		return err
 	}
 	return scan(db, laneKey(nil, kindRemoved, l.no), func(key, value []byte) error {
-		l.removed[keyQueue(key)] = string(value) == unswept
-		return nil
+		return l.loadRemoved(keyQueue(key), string(value))
 	})
 }
 
@@ -117,7 +119,7 @@ func (l *lane) loadLeases(db *pebble.DB) error {
 			return err
 		}
 		ls := l.newLease(q, lastNumber(key), r.token, r.deadline, r.consumer, len(r.names))
-		ls.left = 0
+		ls.left, ls.started = 0, r.started
 		for i, name := range r.names {
 			ls.seqs[i] = name
 			q.out[name] = held{lease: ls, state: stateLeased}

@@ -3,6 +3,7 @@ package embedded
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -179,7 +180,7 @@ func (e *Engine) Apply(ctx context.Context, lane int, a millrace.Apply) (gone []
 	defer e.leave()
 	for _, uid := range definedBy(&a) {
 		if _, ok := parseUID(uid); !ok {
-			return nil, millrace.Errorf(millrace.CodeInvalid, "a uid must be 16 of 0-9a-f")
+			return nil, errUID()
 		}
 	}
 	err = l.do(ctx, func(g *group) error {
@@ -238,7 +239,11 @@ func (l *lane) define(g *group, u uid, s millrace.QueueSettings) {
 		q = newQueue(u)
 		l.queues[u] = q
 	} else {
-		s.Ordered = q.settings.Ordered
+		s.Ordered, s.Tracked = q.settings.Ordered, q.settings.Tracked
+	}
+	s.Retention, s.ErrorRetention = whole(s.Retention), whole(s.ErrorRetention)
+	if !s.Tracked {
+		s.Retention, s.ErrorRetention = 0, 0
 	}
 	s.UID, s.BlockDelay, s.DeadRetention = "", whole(s.BlockDelay), whole(s.DeadRetention)
 	before := q.settings
@@ -278,7 +283,12 @@ func (l *lane) remove(g *group, u uid) {
 	if _, before := l.removed[u]; before {
 		return
 	}
+	if q != nil && q.settings.Tracked {
+		l.retire(g, q)
+	}
 	l.noteRemoved(g, u, q != nil || s != nil)
+	g.key = queueKey(g.key[:0], kindFired, l.no, u)
+	g.del()
 	if s != nil {
 		l.removeSub(g, s)
 	}
@@ -303,6 +313,9 @@ func (l *lane) noteRemoved(g *group, u uid, waits bool) {
 	g.val = g.val[:0]
 	if waits {
 		g.val = append(g.val, unswept...)
+	}
+	if keep, tracked := l.retired[u]; tracked && waits {
+		g.val = binary.AppendVarint(g.val, wholeMilli(keep))
 	}
 	g.set()
 }

@@ -37,11 +37,15 @@ func (p *publication) countRoom() error {
 			at := facetOf{q, ev.Tenant}
 			added[at]++
 			if q.bounded() && q.waitingOf(ev.Tenant)+added[at] > int64(q.settings.MaxLength) {
-				return &millrace.Error{Code: millrace.CodeFull, Sink: q.uid.String(), Detail: "the tenant has as many messages waiting as the queue allows"}
+				return errNoRoom(q)
 			}
 		}
 	}
 	return nil
+}
+
+func errNoRoom(q *queue) error {
+	return &millrace.Error{Code: millrace.CodeFull, Sink: q.uid.String(), Detail: "the tenant has as many messages waiting as the queue allows"}
 }
 
 // appends reports whether an event will be appended to its queues.

@@ -21,6 +21,7 @@ func (e *Engine) Settle(ctx context.Context, no int, s millrace.Settle) (millrac
 			}
 			switch s.Verb {
 			case millrace.Ack:
+				w.succeed(item.Name, item.Output)
 				w.ack(item.Name)
 			case millrace.Retry:
 				w.retry(item.Name, item)
@@ -79,6 +80,7 @@ func (w *settling) acked(e entry, f *facet, at *place) {
 
 // drop lets a message go that nobody has settled.
 func (w *settling) drop(e entry, f *facet, at *place) {
+	w.abandon(e)
 	w.erase(e.seq, f, at)
 	w.release(e)
 	w.countDropped()
@@ -172,48 +174,59 @@ func (l *lane) unhold(g *group, seq uint64, holders uint32, freed []uint64) []ui
 // retry ends an attempt: the message goes back to its facet, now or later, or
 // to the dead letters when its attempts are spent.
 func (w *settling) retry(seq uint64, item millrace.SettleItem) {
-	if w.spent(seq) && !w.queue.settings.Block {
+	switch {
+	case w.queue.out[seq].wish:
+		w.stop(seq, item.Error)
+	case w.spent(seq) && !w.queue.settings.Block:
 		w.bury(seq, deadAttempts, item.Error)
 		w.dead++
-		return
+	default:
+		w.goBack(seq, wholeMilli(item.Delay), item.Error)
 	}
-	w.goBack(seq, wholeMilli(item.Delay))
 }
 
-// expire ends an attempt whose lease has ended, and reports whether it was the
-// message's last.
-func (w *settling) expire(seq uint64) (dead bool) {
+// expire ends an attempt whose lease has ended, and says what became of the message.
+func (w *settling) expire(seq uint64) (reason string) {
 	s := &w.queue.settings
 	switch spent := w.spent(seq); {
+	case w.queue.out[seq].wish:
+		w.stop(seq, millrace.ErrorLeaseEnded)
+		return millrace.ReasonCancelled
 	case spent && !s.Block:
-		w.bury(seq, deadAttempts, "the lease ended")
-		return true
+		w.bury(seq, deadAttempts, millrace.ErrorLeaseEnded)
+		return millrace.ReasonAttempts
 	case spent:
-		w.goBack(seq, s.BlockDelay.Milliseconds())
+		w.goBack(seq, s.BlockDelay.Milliseconds(), millrace.ErrorLeaseEnded)
 	default:
-		w.goBack(seq, 0)
+		w.goBack(seq, 0, millrace.ErrorLeaseEnded)
 	}
-	return false
+	return millrace.ReasonLeaseEnded
 }
 
 // goBack returns a leased message to its facet, at once or after a delay.
-func (w *settling) goBack(seq uint64, delay int64) {
+func (w *settling) goBack(seq uint64, delay int64, why string) {
+	w.requeue(seq, why)
 	h := w.countAttempt(seq)
 	q, g, l := w.queue, w.group, w.lane
 	if delay <= 0 {
 		l.comeBack(g, q, h, seq)
 		return
 	}
+	l.delay(g, q, seq, h, w.now+delay)
+	l.enterRing(g, q, h.facet) // it may have been at its limit
+}
+
+// delay makes a message wait for its time.
+func (l *lane) delay(g *group, q *queue, seq uint64, h held, until int64) {
 	h.state = stateDelayed
-	h.due = &due{kind: dueRetry, at: w.now + delay, queue: q, seq: seq}
+	h.due = &due{kind: dueRetry, at: until, queue: q, seq: seq}
 	q.out[seq] = h
 	q.delayed++
 	h.facet.delayed++
 	l.agenda.push(h.due)
 	g.key = queueSeqKey(g.key[:0], kindDelayed, l.no, q.uid, seq)
-	g.val = delayedRecord{due: h.due.at, tenant: h.facet.tenant}.append(g.val[:0])
+	g.val = delayedRecord{due: until, tenant: h.facet.tenant}.append(g.val[:0])
 	g.set()
-	l.enterRing(g, q, h.facet) // it may have been at its limit
 }
 
 // spent reports whether a leased message is on its last attempt.
@@ -227,7 +240,7 @@ func (w *settling) spent(seq uint64) bool {
 func (w *settling) countAttempt(seq uint64) held {
 	floor := w.queue.out[seq].lease.no
 	h := w.unlease(seq)
-	h.mark += 2
+	h.mark, h.told = tried(h.mark), false
 	w.lane.writeMessage(w.group, w.queue, h.facet, h.entry(seq), h.place, floor)
 	return h
 }

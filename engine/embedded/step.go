@@ -38,7 +38,7 @@ type stepping struct {
 }
 
 func (s *stepping) done() int {
-	return s.out.Expired + s.out.Returned + s.out.Forgotten + s.out.Promoted + s.out.Scrubbed + s.parks + len(s.events)
+	return s.out.Expired + s.out.Returned + s.out.Forgotten + s.out.Promoted + s.out.Scrubbed + s.out.Ended + s.parks + len(s.events)
 }
 
 func (s *stepping) run(g *group, now int64) error {
@@ -76,6 +76,8 @@ func (s *stepping) one(d *due) bool {
 		s.out.Exits = append(s.out.Exits, exits...)
 	case dueEvent:
 		return s.handOut(l.held[d.seq])
+	case dueEnding:
+		return s.endOperations(d)
 	case duePark:
 		l.endPark(s.group, d.sub)
 		s.parks++
@@ -127,10 +129,9 @@ func (w *settling) expireUnder(ls *lease, most int) (expired, dead int) {
 			continue
 		}
 		expired++
-		reason := millrace.ReasonLeaseEnded
-		if w.expire(seq) {
+		reason := w.expire(seq)
+		if reason == millrace.ReasonAttempts {
 			dead++
-			reason = millrace.ReasonAttempts
 		}
 		w.exits = append(w.exits, q.exit(seq, reason))
 	}

@@ -62,7 +62,10 @@ func (l *lane) sweepSome(ctx context.Context, most int) (n int, more bool, err e
 	if err != nil {
 		return 0, false, l.engine.readFailed(err)
 	}
-	err = l.do(ctx, func(g *group) error {
+	err = l.hinted(ctx, func(g *group) error {
+		if err := l.sweepOperations(g, u, list); err != nil {
+			return l.engine.readFailed(err)
+		}
 		l.erase(g, list)
 		l.sweep.from = from
 		if len(list) < most {
@@ -196,10 +199,11 @@ func (l *lane) erase(g *group, list []swept) {
 
 // endTrash removes the rest of a sink of which no entry is left.
 func (l *lane) endTrash(g *group, u uid) {
-	for _, kind := range []byte{kindLease, kindDelayed, kindTenant, kindDeadOf, kindDeadDue, kindBatch, kindBatchError, kindAttempt} {
+	for _, kind := range []byte{kindLease, kindDelayed, kindTenant, kindDeadOf, kindDeadDue, kindBatch, kindBatchError, kindAttempt, kindTicket, kindCancelled} {
 		prefix := queueKey(nil, kind, l.no, u)
 		g.delRange(prefix, after(prefix))
 	}
+	delete(l.retired, u)
 	l.noteRemoved(g, u, false)
 	l.sweep.from = nil
 }

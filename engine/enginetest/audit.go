@@ -16,7 +16,8 @@ import (
 // published, one that is in some of its queues only, one that is stored twice, a
 // settled or purged message that came back, a redriven one that did not, a chain
 // of keys with a gap, a batch that was sent and came back, that changed or that was
-// overtaken, an error that a caller must not see. It publishes everything again and
+// overtaken, an operation that is lost, says something else than its message or went a way that there is not, an error
+// that a caller must not see. It publishes everything again and
 // drains the store.
 func Audit(ctx context.Context, e millrace.Engine, h History) error {
 	a := newAudit(e)
@@ -27,7 +28,13 @@ func Audit(ctx context.Context, e millrace.Engine, h History) error {
 	if err := a.resetTenants(ctx); err != nil {
 		return err
 	}
+	if err := a.judgeAgreement(ctx); err != nil {
+		return err
+	}
 	if err := a.drain(ctx); err != nil {
+		return err
+	}
+	if err := a.judgeOperations(ctx); err != nil {
 		return err
 	}
 	a.judgeMessages()
@@ -65,6 +72,7 @@ type audit struct {
 	last    map[chain]uint64 // of the ordered queue: what was drained last
 	managed managed
 	post    *post
+	tracked tracked
 	faults  []error
 }
 
@@ -78,6 +86,7 @@ type fate struct {
 	done      bool // some try was acknowledged
 	stored    bool // some try was acknowledged as the first
 	seen      bool // some lease was answered with it
+	started   bool // it is an operation's
 }
 
 // settlement is what is known of how a message ended.
@@ -93,6 +102,7 @@ func newAudit(e millrace.Engine) *audit {
 		leases: map[place]map[int]bool{}, found: map[place]string{}, dead: map[string]int64{}, last: map[chain]uint64{},
 		managed: managed{settings: map[tenantAt]*setting{}},
 		post:    newPost(),
+		tracked: newTracked(),
 	}
 }
 
@@ -143,6 +153,8 @@ func (a *audit) readInvocation(e Entry, outcome Phase, at int) {
 		}
 	case "inject":
 		a.readInjection(e, outcome)
+	case "start", "cancel":
+		a.readTracked(e, outcome, at)
 	case "settle":
 		for _, m := range e.Events {
 			a.identified(place{e.Queue, m.Seq}, m)
@@ -174,6 +186,8 @@ func (a *audit) readOutcome(call, e Entry, invoked, at int) {
 		for _, m := range e.Events {
 			a.readLease(e.Queue, m, invoked)
 		}
+	case "start", "cancel", "observe":
+		a.readTold(call, e, at)
 	case "take":
 		for _, b := range e.Batches {
 			a.readTake(parcel{e.Lane, b.Sub, b.Name}, b, invoked, at)
@@ -221,6 +235,9 @@ func (a *audit) stamped(id string, s LedgerEvent) {
 
 func (a *audit) readLease(queue string, m LedgerEvent, invoked int) {
 	p := place{queue, m.Seq}
+	if at, cancelled := a.tracked.cancelled[p]; cancelled && at < invoked {
+		a.wrong("message %d of %s (%s) was leased after its operation was cancelled", m.Seq, queue, m.ID)
+	}
 	if s := a.settled[p]; s != nil && s.done >= 0 && s.done < invoked {
 		a.wrong("message %d of %s (%s) was leased after it was settled", m.Seq, queue, m.ID)
 	}
@@ -240,7 +257,7 @@ func (a *audit) readLease(queue string, m LedgerEvent, invoked int) {
 // identified compares a message with the event that it must be.
 func (a *audit) identified(p place, m LedgerEvent) {
 	f := a.fates[m.ID]
-	if f != nil && (f.Delay > 0 || f.Own != 0) && f.Seq == 0 {
+	if f != nil && (f.Delay > 0 || f.Own != 0 || f.started) && f.Seq == 0 {
 		f.Seq = m.Seq
 	}
 	switch {
@@ -330,7 +347,7 @@ func (a *audit) drainQueue(ctx context.Context, lane int, queue string, now time
 		if err != nil {
 			return fmt.Errorf("drain: %w", err)
 		}
-		if len(got.Messages) == 0 {
+		if len(got.Messages) == 0 && got.Tenants == 0 {
 			break
 		}
 		for _, m := range got.Messages {
@@ -375,7 +392,7 @@ func (a *audit) judgeMessages() {
 	least, most := map[string]int64{}, map[string]int64{}
 	for _, f := range a.fates {
 		for _, queue := range f.Queues {
-			if queue == purgedQueue {
+			if queue == purgedQueue || queue == trackedQueue {
 				continue
 			}
 			p := place{queue, f.Seq}
@@ -399,7 +416,7 @@ func (a *audit) judgeMessages() {
 			}
 		}
 	}
-	for _, queue := range loadQueues() {
+	for _, queue := range []string{patientQueue, impatientQueue, orderedQueue, purgedQueue} {
 		if n := a.dead[queue]; n < least[queue] || n > most[queue] {
 			a.wrong("queue %s has %d dead letters, want %d to %d", queue, n, least[queue], most[queue])
 		}
@@ -410,8 +427,8 @@ func (a *audit) judgeMessages() {
 func (a *audit) judgeChains() {
 	chains := map[[2]string][]*fate{}
 	for _, f := range a.fates {
-		if f.Delay > 0 || f.Own != 0 {
-			continue // it has no key
+		if f.Delay > 0 || f.Own != 0 || f.started {
+			continue // it has no key, or is in no chain
 		}
 		chain := [2]string{f.Tenant, f.Key}
 		chains[chain] = append(chains[chain], f)
@@ -441,7 +458,7 @@ func (a *audit) judgeCounts(ctx context.Context) error {
 			a.wrong("lane %d holds %d events after all were taken out", lane, s.Held)
 		}
 	}
-	if want := int64(len(a.fates) - a.managed.injected); published != want {
+	if want := int64(len(a.fates) - a.managed.injected - a.tracked.absent); published != want {
 		a.wrong("the lanes count %d events, %d were published", published, want)
 	}
 	return nil

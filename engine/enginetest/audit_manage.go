@@ -80,7 +80,7 @@ func (a *audit) readInjection(e Entry, outcome Phase) {
 
 // absent reports whether an event may be in no queue at all: nobody knows
 // whether it was injected, and nobody was answered with it.
-func (f *fate) absent() bool { return f.Own != 0 && !f.done && !f.seen }
+func (f *fate) absent() bool { return (f.Own != 0 || f.started) && !f.done && !f.seen }
 
 // resetTenants compares every tenant's weight and limit with what it was given
 // last, and takes them away, so that everybody can be served.

@@ -85,7 +85,7 @@ type tamper struct {
 }
 
 func tampers() []tamper {
-	return slices.Concat(storeTampers(), ledgerTampers(), orderTampers(), manageTampers(), batchTampers())
+	return slices.Concat(storeTampers(), ledgerTampers(), orderTampers(), manageTampers(), batchTampers(), operationTampers())
 }
 
 // orderTampers are what a faulty engine would do to order and to delayed events.

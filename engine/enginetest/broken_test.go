@@ -20,7 +20,7 @@ type breakage struct {
 }
 
 func breakages() []breakage {
-	return slices.Concat(queueBreakages(), batchBreakages(), subBreakages())
+	return slices.Concat(queueBreakages(), batchBreakages(), subBreakages(), operationBreakages())
 }
 
 func queueBreakages() []breakage {

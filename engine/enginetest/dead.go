@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -58,6 +59,11 @@ func (r *rig) bury(lane int, q string, names ...string) []uint64 {
 func (r *rig) redrive(lane int, d millrace.DeadOf) (done, left int) {
 	r.Helper()
 	d.Now = r.now
+	if r.queues[d.Queue].Tracked && d.Openings == nil {
+		for _, name := range d.Names {
+			d.Openings = append(d.Openings, r.opening(d.Queue, "again", fmt.Sprint(name)))
+		}
+	}
 	done, left, err := r.Redrive(r.ctx(), lane, d)
 	r.ok(err)
 	return done, left

@@ -29,6 +29,12 @@ func injected(tenant, name string, seq uint64) millrace.InjectEvent {
 
 func (r *rig) inject(lane int, q string, events ...millrace.InjectEvent) {
 	r.Helper()
+	for i, e := range events {
+		if r.queues[q].Tracked && e.Opening == nil {
+			o := r.opening(q, e.Tenant, string(e.Body))
+			events[i].Opening = &o
+		}
+	}
 	r.ok(r.Inject(r.ctx(), lane, millrace.Inject{Now: r.now, Queue: q, Events: events}))
 }
 

@@ -30,7 +30,7 @@ const (
 type Entry struct {
 	Call   string // pairs an outcome with its invocation
 	Phase  Phase
-	Op     string // publish, lease, settle, release; redrive, purge, inject, weigh; take, outcome
+	Op     string // publish, lease, settle, release; redrive, purge, inject, weigh; take, outcome; start, cancel, observe
 	Lane   int
 	Queue  string        `json:",omitempty"`
 	Verb   string        `json:",omitempty"`
@@ -72,6 +72,9 @@ type LedgerEvent struct {
 	Lost      bool     `json:",omitempty"`
 
 	Delay time.Duration `json:",omitempty"` // of an event that is held first
+
+	Status  millrace.OperationStatus `json:",omitempty"` // of its operation
+	Percent int                      `json:",omitempty"`
 }
 
 // LedgerBatch is a batch of a take, or how its sending went.

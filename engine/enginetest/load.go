@@ -16,23 +16,26 @@ import (
 )
 
 // The queues of a load: one whose messages live until they are settled, one
-// whose attempts are limited, one that keeps the order of keys, and one that
-// nobody leases from and that is purged.
+// whose attempts are limited, one that keeps the order of keys, one that
+// nobody leases from and that is purged, and one that is tracked.
 const (
 	patientQueue   = "00000000000000a1"
 	impatientQueue = "00000000000000a2"
 	orderedQueue   = "00000000000000a3"
 	purgedQueue    = "00000000000000a4"
+	trackedQueue   = "00000000000000a5"
 	loadVersion    = 2
 	loadTenants    = 6
 )
 
 func loadQueues() []string { return append(consumedQueues(), purgedQueue) }
 
-func consumedQueues() []string { return []string{patientQueue, impatientQueue, orderedQueue} }
+func consumedQueues() []string {
+	return []string{patientQueue, impatientQueue, orderedQueue, trackedQueue}
+}
 
 // Load publishes, leases and settles, takes batches and tells how they went, at
-// full tilt, redrives, purges, injects and changes weights in between, and writes
+// full tilt, starts, watches and cancels operations, redrives, purges, injects and changes weights in between, and writes
 // down every call and its outcome. What it publishes it names by an id, so that it
 // can be asked for again.
 type Load struct {
@@ -55,6 +58,7 @@ func Prepare(ctx context.Context, e millrace.Engine) error {
 	a := millrace.Apply{Version: loadVersion, Queues: []millrace.QueueSettings{
 		{UID: patientQueue, Version: loadVersion}, {UID: impatientQueue, Version: loadVersion, MaxAttempts: 4},
 		{UID: orderedQueue, Version: loadVersion, Ordered: true}, {UID: purgedQueue, Version: loadVersion},
+		trackedSettings(),
 	}, Subscriptions: loadSettings()}
 	for lane := range e.Identity().Lanes {
 		if _, err := e.Apply(ctx, lane, a); err != nil {
@@ -79,6 +83,7 @@ func (l *Load) Run(ctx context.Context) {
 	}
 	wg.Go(func() { l.step(ctx) })
 	wg.Go(func() { l.manage(ctx) })
+	wg.Go(func() { l.operate(ctx) })
 	wg.Wait()
 }
 
@@ -153,7 +158,7 @@ func (l *Load) events(random *rand.Rand, who, n int) []LedgerEvent {
 		id := fmt.Sprintf("%s-%d-%d~%s", l.Name, who, n, tenant)
 		return []LedgerEvent{{ID: id, Tenant: tenant, Queues: heldQueues(), Subs: loadSubs(), Delay: time.Duration(20+random.IntN(80)) * time.Millisecond}}
 	}
-	queues := [][]string{{patientQueue}, {impatientQueue}, {patientQueue, impatientQueue}, {orderedQueue}, {orderedQueue, patientQueue}, {purgedQueue}, {patientQueue, purgedQueue}}[random.IntN(7)]
+	queues := [][]string{{patientQueue}, {impatientQueue}, {patientQueue, impatientQueue}, {orderedQueue}, {orderedQueue, patientQueue}, {purgedQueue}, {patientQueue, purgedQueue}, {trackedQueue}, {trackedQueue, patientQueue}}[random.IntN(9)]
 	subs := [][]string{nil, {plainSub}, {orderedSub}, loadSubs()}[random.IntN(4)]
 	events := make([]LedgerEvent, 1+random.IntN(3))
 	for i := range events {
@@ -178,13 +183,13 @@ func (l *Load) publish(call string, events []LedgerEvent) Phase {
 }
 
 // heldQueues are where a load routes the delayed events that are due, beside all of its subscriptions.
-func heldQueues() []string { return []string{patientQueue, orderedQueue} }
+func heldQueues() []string { return []string{patientQueue, orderedQueue, trackedQueue} }
 
 // commitFrom is the commit of a delayed event that is due; its id ends with its tenant.
 func commitFrom(h millrace.HeldEvent) millrace.Commit {
 	_, tenant, _ := strings.Cut(string(h.Body), "~")
 	e := event(tenant, string(h.Body), heldQueues()...)
-	e.From, e.Batches = h.Name, loadSubs()
+	e.From, e.Batches, e.Operations = h.Name, loadSubs(), loadOpenings(tenant, string(h.Body), e.Queues)
 	return millrace.Commit{Version: loadVersion, Events: []millrace.CommitEvent{e}}
 }
 
@@ -199,7 +204,7 @@ func commitOf(events []LedgerEvent) millrace.Commit {
 			continue
 		}
 		now := known(keyed(event(e.Tenant, e.ID, e.Queues...), e.Key), e.ID)
-		now.Batches = e.Subs
+		now.Batches, now.Operations = e.Subs, loadOpenings(e.Tenant, e.ID, e.Queues)
 		c.Events = append(c.Events, now)
 	}
 	return c
@@ -209,7 +214,7 @@ func (l *Load) consume(ctx context.Context, who int) {
 	random := l.random(1000 + who)
 	lanes := l.Engine.Identity().Lanes
 	for n := 0; ctx.Err() == nil; n++ {
-		lane, queue := random.IntN(lanes), consumedQueues()[random.IntN(3)]
+		lane, queue := random.IntN(lanes), consumedQueues()[random.IntN(4)]
 		consumer := fmt.Sprintf("%s-c%d", l.Name, who)
 		h := l.lease(fmt.Sprintf("%s-%d", consumer, n), lane, queue, 1+random.IntN(12), consumer)
 		if len(h.Messages) == 0 {
@@ -222,6 +227,7 @@ func (l *Load) consume(ctx context.Context, who int) {
 		}[random.IntN(10)]
 		if random.IntN(8) == 0 {
 			l.extend(lane, queue, h.items())
+			l.report(lane, h, random.IntN(101))
 		}
 		switch {
 		case random.IntN(12) == 0:
@@ -414,7 +420,7 @@ func (r *rig) judge(h History) {
 
 // enough reports whether a history has something of every kind to judge by.
 func enough(h History) bool {
-	for op, least := range map[string]int{"publish": 5, "lease": 5, "settle": 5, "take": 2, "outcome": 2} {
+	for op, least := range map[string]int{"publish": 5, "lease": 5, "settle": 5, "take": 2, "outcome": 2, "observe": 5} {
 		if h.Acknowledged(op) < least {
 			return false
 		}

@@ -25,13 +25,15 @@ func (l *Load) manage(ctx context.Context) {
 		case 2:
 			l.inject(call, lane, l.injected(random, call))
 		case 3:
-			l.weigh(call, lane, consumedQueues()[random.IntN(3)], tenantOf(random), someSettings(random))
+			l.weigh(call, lane, consumedQueues()[random.IntN(4)], tenantOf(random), someSettings(random))
 		}
 	}
 }
 
 // managementOps are what a load does besides publishing, leasing and settling.
-func managementOps() []string { return []string{"redrive", "purge", "inject", "weigh", "release"} }
+func managementOps() []string {
+	return []string{"redrive", "purge", "inject", "weigh", "release", "start", "cancel", "observe"}
+}
 
 func tenantOf(random *rand.Rand) string { return fmt.Sprint("t", random.IntN(loadTenants)) }
 

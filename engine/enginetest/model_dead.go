@@ -106,6 +106,7 @@ func (m *Model) Redrive(_ context.Context, lane int, d millrace.DeadOf) (done, l
 	m.tick(l, d.Now)
 	some, left := q.selected(d)
 	for _, msg := range some {
+		msg.due = 0 // of its retention: it can be leased at once
 		if q.settings.Tracked {
 			l.open(msg, l.next(), d.Openings[slices.Index(d.Names, msg.name)])
 		}

@@ -25,7 +25,7 @@ func randomPromises() []promise {
 	}
 }
 
-func answersAsTheModel(t *testing.T, c Config) { runRandom(t, c, c.Runs, 330, 5, 6) }
+func answersAsTheModel(t *testing.T, c Config) { runRandom(t, c, c.Runs, 400, 5, 6) }
 
 // deepFacetsAsTheModel has few tenants with hundreds of messages each: more
 // than an engine may keep at hand.
@@ -65,7 +65,10 @@ type pair struct {
 	turnsOpen       bool // the order of the rings is open, after a reopen
 	court           *court
 
-	seen, expected *screen // what engine and model have shown
+	seen, expected *screen         // what engine and model have shown
+	heard, told    *hints          // what engine and model have hinted
+	unheard        map[uint64]bool // operations that were watched before a reopen: whether they are still is open
+	triggers       []string
 }
 
 // lent is what one lease call of the pair gave.
@@ -86,6 +89,7 @@ func newPair(t *testing.T, c Config, seed uint64, commits, leases int) *pair {
 	})
 	p.sit()
 	p.seen, p.expected = r.view(r), r.view(p.model)
+	p.listen()
 	p.commits, p.leases = commits, leases
 	for range 2 {
 		p.addQueue()
@@ -133,6 +137,10 @@ func (p *pair) operate() {
 	lane := p.random.IntN(p.config.Lanes)
 	if p.random.IntN(5) < 2 {
 		p.operateBatches(lane)
+		return
+	}
+	if p.random.IntN(4) == 0 {
+		p.operateOperations(lane)
 		return
 	}
 	switch n := p.random.IntN(100); {
@@ -206,7 +214,7 @@ func (p *pair) publishSome(lane int) {
 	for range 1 + p.random.IntN(p.commits) {
 		c.Events = append(c.Events, p.someEvent())
 	}
-	c.Events = append(c.Events, p.someHeld(lane)...)
+	c.Events = p.tracking(append(c.Events, p.someHeld(lane)...))
 	if l := p.model.lanes[lane]; p.model.full(l, c) != "" {
 		c.Now = at(l.t) // whether a refusal moves the clock is open
 	}
@@ -274,7 +282,7 @@ func (p *pair) leaseSome(lane int) {
 		l.MaxBytes = 1 + p.random.IntN(90)
 	}
 	l.For, l.Consumer = p.soon(), p.someConsumer()
-	if !p.queues[l.Queue].Ordered && p.random.IntN(8) == 0 {
+	if s := p.queues[l.Queue]; !s.Ordered && !s.Tracked && p.random.IntN(8) == 0 {
 		l.For = 0
 	}
 	what := fmt.Sprintf("lease %d of %s in %d at %v for %v, %d bytes", l.Max, l.Queue, lane, l.Now, l.For, l.MaxBytes)
@@ -312,6 +320,10 @@ func (p *pair) settleSome() {
 		return
 	}
 	h, items := p.someLease()
+	p.settleItems(h, items)
+}
+
+func (p *pair) settleItems(h lent, items []millrace.SettleItem) {
 	s := millrace.Settle{Now: p.when(), Queue: h.queue, Items: items}
 	s.Verb = []millrace.Verb{millrace.Ack, millrace.Ack, millrace.Retry, millrace.Retry, millrace.Bury}[p.random.IntN(5)]
 	if s.Verb != millrace.Ack && p.random.IntN(2) == 0 {
@@ -319,6 +331,9 @@ func (p *pair) settleSome() {
 		for i := range items {
 			items[i].Delay, items[i].Error = delay, "later"
 		}
+	}
+	if s.Verb == millrace.Ack && p.random.IntN(2) == 0 {
+		items[0].Output = []byte(`"done"`)
 	}
 	what := fmt.Sprintf("settle %c of %s in %d at %v: %v", s.Verb, s.Queue, h.lane, s.Now, seqs(items))
 	both(p, what, func(e millrace.Engine) (millrace.Settled, error) { return e.Settle(p.ctx(), h.lane, s) })
@@ -337,6 +352,10 @@ func (p *pair) extendSome() {
 		return
 	}
 	h, items := p.someLease()
+	p.extendItems(h, items)
+}
+
+func (p *pair) extendItems(h lent, items []millrace.SettleItem) {
 	slices.SortFunc(items, func(a, b millrace.SettleItem) int { return int(a.Name) - int(b.Name) })
 	items = slices.CompactFunc(items, func(a, b millrace.SettleItem) bool { return a.Name == b.Name })
 	x := millrace.Extend{Now: p.when(), Queue: h.queue, Items: items}

@@ -56,6 +56,14 @@ func (p *pair) someDead(lane int) millrace.DeadOf {
 
 func (p *pair) redriveSome(lane int) {
 	d := p.someDead(lane)
+	if p.queues[d.Queue].Tracked {
+		for d.All {
+			d = p.someDead(lane)
+		}
+		for _, name := range d.Names {
+			d.Openings = append(d.Openings, p.opening(d.Queue, p.someTenant(), fmt.Sprint(name)))
+		}
+	}
 	dead, _ := p.model.lanes[lane].queues[d.Queue].selected(d)
 	for _, msg := range dead {
 		p.court.redriven[msg.name] = true
@@ -109,6 +117,12 @@ func (p *pair) injectSome(lane int) {
 	}
 	if p.random.IntN(2) == 0 {
 		in.Queue, in.Subscription = "", p.someSub()
+	}
+	for i, e := range in.Events {
+		if p.queues[in.Queue].Tracked {
+			o := p.opening(in.Queue, e.Tenant, string(e.Body))
+			in.Events[i].Opening = &o
+		}
 	}
 	both(p, fmt.Sprintf("inject %d into %s%s in %d", len(in.Events), in.Queue, in.Subscription, lane), func(e millrace.Engine) (struct{}, error) {
 		return struct{}{}, e.Inject(p.ctx(), lane, in)

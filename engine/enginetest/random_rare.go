@@ -28,7 +28,7 @@ func (p *pair) addQueue() {
 	if p.queues == nil {
 		p.queues = map[string]millrace.QueueSettings{}
 	}
-	p.queues[uid] = millrace.QueueSettings{UID: uid, Ordered: p.random.IntN(2) == 0}
+	p.queues[uid] = millrace.QueueSettings{UID: uid, Ordered: p.random.IntN(2) == 0, Tracked: p.random.IntN(2) == 0}
 	p.set(p.someSettings(uid))
 	for lane := range p.config.Lanes {
 		for range 3 {
@@ -42,7 +42,7 @@ func (p *pair) changeQueue() { p.set(p.someSettings(p.someQueue())) }
 // someSettings are settings of a queue, most of them often the plain ones.
 func (p *pair) someSettings(uid string) millrace.QueueSettings {
 	pick := func(values ...int) int { return values[p.random.IntN(len(values))] }
-	s := millrace.QueueSettings{UID: uid, Ordered: p.queues[uid].Ordered}
+	s := millrace.QueueSettings{UID: uid, Ordered: p.queues[uid].Ordered, Tracked: p.queues[uid].Tracked}
 	s.MaxAttempts = pick(0, 1, 2, 4)
 	s.Block = pick(0, 0, 1) == 1
 	s.BlockDelay = time.Duration(pick(0, 5, 7)) * time.Second
@@ -51,6 +51,9 @@ func (p *pair) someSettings(uid string) millrace.QueueSettings {
 	s.MaxLength = pick(0, 0, 0, 2, 6) * p.commits / 5
 	s.DropOldest = !s.Ordered && pick(0, 1) == 1
 	s.DeadRetention = time.Duration(pick(0, 0, 20, 60)) * time.Second
+	if s.Tracked {
+		s.Retention, s.ErrorRetention = time.Duration(pick(1, 60, 200))*time.Second, time.Duration(pick(30, 300))*time.Second
+	}
 	return s
 }
 
@@ -68,10 +71,12 @@ func (p *pair) removeQueue() {
 	p.known = slices.Delete(p.known, i, i+1)
 }
 
-// sweepSome sweeps the engine in bounded steps, and to the end half of the time.
+// sweepSome sweeps the engine in bounded steps, and to the end half of the time; always to
+// the end if that cancels operations, for they finish when they are swept.
 func (p *pair) sweepSome(lane int) {
 	p.trace = append(p.trace, fmt.Sprintf("sweep in %d", lane))
-	if p.random.IntN(2) == 0 {
+	opened := slices.ContainsFunc(p.model.lanes[lane].trash, func(msg *modelMessage) bool { return msg.operation != nil })
+	if p.random.IntN(2) == 0 && !opened {
 		n, err := p.Sweep(p.ctx(), lane, 3)
 		p.ok(err)
 		if n > 3 {
@@ -92,7 +97,7 @@ func (p *pair) sweepBoth(lane int) {
 // publishStale tries commits that are refused; they carry the lane's own time,
 // so that it does not matter whether a refusal moves the clock.
 func (p *pair) publishStale(lane int) {
-	c := millrace.Commit{Now: at(p.model.lanes[lane].t), Version: p.version, Events: []millrace.CommitEvent{p.someEvent()}}
+	c := millrace.Commit{Now: at(p.model.lanes[lane].t), Version: p.version, Events: p.tracking([]millrace.CommitEvent{p.someEvent()})}
 	switch p.random.IntN(3) {
 	case 0:
 		c.Version--
@@ -116,6 +121,7 @@ func (p *pair) compareLane(lane int) {
 	})
 	p.compareQueues(lane)
 	p.compareSubs(lane)
+	p.compareOperations(lane)
 	swept := len(p.model.lanes[lane].trash) == 0 && p.model.lanes[lane].subTrash == 0
 	both(p, "lane stats", func(e millrace.Engine) (millrace.LaneStats, error) {
 		s, err := e.LaneStats(p.ctx(), lane)
@@ -138,8 +144,10 @@ func (p *pair) reopenBoth() {
 	p.trace = append(p.trace, "reopen")
 	p.clean()
 	p.compareShown()
+	p.compareHeard()
 	p.reopen()
 	p.seen, p.expected = p.view(p), p.view(p.model)
+	p.listen()
 	p.clean()
 	p.turnsOpen = true
 	for lane, l := range p.model.lanes {
@@ -175,10 +183,8 @@ func (p *pair) leaseAll(lane int, uid string) {
 		l := millrace.Lease{Now: p.now, Queue: uid, Max: 1, MaxBytes: 1 << 20, For: p.soon(), Token: p.token()}
 		got, err := p.Lease(p.ctx(), lane, l)
 		p.ok(err)
-		q.ring, q.credit = q.ring[:0], 0
-		if len(got.Messages) > 0 {
-			q.ring = append(q.ring, got.Messages[0].Tenant)
-		}
+		q.ring, q.credit = p.servedNow(lane, uid, q), 0
+		served := len(q.ring) > 0
 		want, err := p.model.Lease(p.ctx(), lane, l)
 		p.ok(err)
 		p.same("a message after a reopen", got.Messages, want.Messages)
@@ -186,12 +192,27 @@ func (p *pair) leaseAll(lane int, uid string) {
 			p.FailNow()
 		}
 		q.ring, q.credit = q.ring[:0], 0
-		if len(got.Messages) == 0 {
+		if !served {
 			p.nobodyIsLeft(lane, q)
 			return
 		}
-		p.out = append(p.out, lent{lane, uid, held{got, l.Token}})
+		if len(got.Messages) > 0 {
+			p.out = append(p.out, lent{lane, uid, held{got, l.Token}})
+		}
 	}
+}
+
+// servedNow is the tenant, if any, of whom the engine has leased or dropped a message that waits in the model.
+func (p *pair) servedNow(lane int, uid string, q *modelQueue) []string {
+	p.Helper()
+	for _, tenant := range q.names() {
+		s, err := p.Tenant(p.ctx(), lane, uid, tenant)
+		p.ok(err)
+		if int(s.Ready) < q.count(tenant, waiting) {
+			return []string{tenant}
+		}
+	}
+	return nil
 }
 
 // nobodyIsLeft fails if a tenant can be served that the engine does not serve.
@@ -225,6 +246,7 @@ func (p *pair) finish() {
 	}
 	p.drainSubs()
 	p.compareShown()
+	p.compareHeard()
 }
 
 // compareShown ends the watches of engine and model and fails unless they have shown the same.
@@ -243,7 +265,7 @@ func (p *pair) drain(lane int, q string) {
 	for {
 		l := millrace.Lease{Now: p.now, Queue: q, Max: 50, MaxBytes: 1 << 20, For: p.soon(), Token: p.token()}
 		done := both(p, "drain "+q, func(e millrace.Engine) (millrace.Leased, error) { return e.Lease(p.ctx(), lane, l) })
-		if len(done.Messages) == 0 {
+		if len(done.Messages) == 0 && done.Tenants == 0 {
 			return
 		}
 		s := millrace.Settle{Now: p.now, Queue: q, Verb: millrace.Ack, Items: held{done, l.Token}.items()}

@@ -28,6 +28,7 @@ type rig struct {
 	version uint64    // of the registry, as the lanes know it
 	uids    int
 	tokens  uint64
+	secrets uint64 // of operations
 	queues  map[string]millrace.QueueSettings
 	subs    map[string]millrace.SubscriptionSettings
 }
@@ -67,6 +68,7 @@ func (r *rig) clean() {
 	if err := r.Check(r.ctx()); err != nil {
 		r.Errorf("check: %v", err)
 	}
+	r.agree()
 }
 
 // reopen closes the engine and opens the same store again.
@@ -173,7 +175,7 @@ func (r *rig) publish(lane int, events ...millrace.CommitEvent) []millrace.Stamp
 
 func (r *rig) commit(lane int, events ...millrace.CommitEvent) millrace.Committed {
 	r.Helper()
-	done, err := r.Publish(r.ctx(), lane, millrace.Commit{Now: r.now, Version: r.version, Events: events})
+	done, err := r.Publish(r.ctx(), lane, millrace.Commit{Now: r.now, Version: r.version, Events: r.tracking(events)})
 	r.ok(err)
 	if len(done.Stamps) != len(events) {
 		r.Fatalf("got %d stamps for %d events", len(done.Stamps), len(events))

@@ -49,7 +49,7 @@ func (l *Load) operate(ctx context.Context) {
 			continue
 		}
 		some := known[max(0, len(known)-1-random.IntN(12))]
-		if random.IntN(6) == 0 {
+		if random.IntN(3) == 0 {
 			l.cancelOne(fmt.Sprintf("%s-x-%d", l.Name, n), some.Number)
 		}
 		for i := range 3 {

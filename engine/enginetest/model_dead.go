@@ -108,6 +108,7 @@ func (m *Model) Redrive(_ context.Context, lane int, d millrace.DeadOf) (done, l
 	for _, msg := range some {
 		msg.due = 0 // of its retention: it can be leased at once
 		if q.settings.Tracked {
+			msg.due = 0 // it can be leased at once, whenever it was to be forgotten
 			l.open(msg, l.next(), d.Openings[slices.Index(d.Names, msg.name)])
 		}
 	}

@@ -29,7 +29,7 @@ func (e *Engine) Check(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c := &checker{dump: d, lanes: len(e.own), holders: map[string]int64{}, due: map[string]float64{}, state: readNumbers(d.hashes[""]["state"], 12)}
+		c := &checker{dump: d, lanes: len(e.own), holders: map[string]int64{}, due: map[string]float64{}, opened: map[string]string{}, state: readNumbers(d.hashes[""]["state"], 12)}
 		c.lane()
 		for _, f := range c.faults {
 			faults = append(faults, fmt.Sprintf("lane %d: %s", lane, f))
@@ -50,6 +50,7 @@ type checker struct {
 	faults  []string
 	holders map[string]int64   // by seq, as the queues name it
 	due     map[string]float64 // as leases and delays ask for it
+	opened  map[string]string  // number of each open operation, and the message that it is of
 }
 
 func (c *checker) wrong(format string, args ...any) {
@@ -75,6 +76,7 @@ func (c *checker) lane() {
 	}
 	c.checkSubs(trash)
 	c.checkHeld()
+	c.checkOperations(known, trash)
 	c.checkDue(trash)
 	c.checkBodies()
 }

@@ -16,6 +16,7 @@ type queueChecker struct {
 	*checker
 	uid, name string
 	ordered   bool
+	tracked   bool
 	limit     int64
 	few       few
 	counts    []int64                     // waiting, came back, wanted, acked, spent, newest minute, unsettled of it
@@ -61,8 +62,8 @@ func newQueueChecker(c *checker, uid string) *queueChecker {
 		checker: c, uid: uid, name: queueKey + uid, state: map[string]string{}, minutes: map[string]int64{},
 		tenants: map[string]map[string]int64{}, leasable: map[string]bool{}, hands: map[string]hand{},
 	}
-	if conf := strings.Fields(c.hashes[q.name]["conf"]); len(conf) == 8 {
-		q.ordered = conf[2] == "1"
+	if conf := strings.Fields(c.hashes[q.name]["conf"]); len(conf) >= 8 {
+		q.ordered, q.tracked = conf[2] == "1", len(conf) > 8
 		q.limit, _ = strconv.ParseInt(conf[4], 10, 64)
 	}
 	few, ok := readFew(c.hashes[q.name]["few"])
@@ -93,6 +94,9 @@ func (q *queueChecker) check() {
 	q.tries()
 	q.consumers()
 	q.ages()
+	if q.tracked {
+		q.operations()
+	}
 }
 
 // ages: the unsettled messages are counted by minute.
@@ -199,6 +203,9 @@ func (q *queueChecker) fresh() int64 {
 func (q *queueChecker) facet(tenant string, names []string) {
 	last := uint64(0)
 	for name := range q.scores[q.name+backKey+tenant] {
+		if q.tracked && q.hashes[q.name+triesKey][name] == "" { // it was delayed from the start
+			continue
+		}
 		n, _ := strconv.ParseUint(name, 10, 64)
 		last = max(last, n)
 	}
@@ -219,11 +226,11 @@ func (q *queueChecker) leases() {
 		if name == "" { // it keeps Redis from packing the hash
 			continue
 		}
-		if len(record) < 28 {
+		if len(record) < q.leaseSize() {
 			q.bad("the lease of %s cannot be read", name)
 			continue
 		}
-		tenant, _ := splitWho(record[28:])
+		tenant, _ := splitWho(record[q.leaseSize():])
 		q.put(name, tenant, "leased")
 		deadline := number(record[:8])
 		group := record[8:24] + strconv.FormatUint(deadline, 10)
@@ -241,6 +248,14 @@ func (q *queueChecker) leases() {
 			q.bad("an empty lease group is left over")
 		}
 	}
+}
+
+// leaseSize is what stands before the owner in the record of a lease.
+func (q *queueChecker) leaseSize() int {
+	if q.tracked {
+		return 36
+	}
+	return 28
 }
 
 // delays: every delayed message is due, and listed with its tenant.
@@ -310,7 +325,7 @@ func (q *queueChecker) tries() {
 		}
 	}
 	for name, state := range q.state {
-		if state == "delayed" && tried[name] == 0 {
+		if state == "delayed" && tried[name] == 0 && !q.tracked {
 			q.bad("the attempts of %s are lost", name)
 		}
 		if state != "leased" {

@@ -214,7 +214,7 @@ func (q *queueChecker) heads() map[string][]string {
 	}
 	for name, record := range q.hashes[q.name+leasedKey] {
 		if name != "" && len(record) >= 28 {
-			add(record[28:], name)
+			add(record[q.leaseSize():], name)
 		}
 	}
 	for name, who := range q.hashes[q.name+delayedKey] {

@@ -96,8 +96,12 @@ func (e *Engine) takeDead(ctx context.Context, lane int, verb string, d millrace
 	if d.All {
 		args[3], args[4] = d.Tenant, strconv.Itoa(min(d.Max, maxItems))
 	} else {
+		args = append(args, strconv.Itoa(len(d.Names)), strconv.Itoa(lane))
 		for _, name := range d.Names {
 			args = append(args, strconv.FormatUint(name, 10))
+		}
+		for i := range d.Openings {
+			args = append(args, reopeningArgs(&d.Openings[i])...)
 		}
 	}
 	return e.pair(ctx, &e.scripts.deadTake, lane, millis(d.Now), args)

@@ -89,19 +89,21 @@ const (
 // kindOf tells by its name what a key is.
 func kindOf(name string) keyKind {
 	switch name {
-	case bodyKey, dedupeKey + "0", dedupeKey + "1", lastKey + "0", lastKey + "1":
+	case bodyKey, loadKey, dedupeKey + "0", dedupeKey + "1", lastKey + "0", lastKey + "1":
 		return fieldsKind
-	case "", holdersKey, topicsKey, heldKey, longKey:
+	case "", holdersKey, topicsKey, heldKey, longKey, opKey, endKey, indexKey, openKey, firedKey:
 		return hashKind
 	case dueKey, longsKey, batchesKey:
 		return scoreKind
 	case trashKey, turnsKey:
 		return listKind
-	case removedKey, wantedKey:
+	case removedKey, wantedKey, watchedKey:
 		return setKind
 	}
-	if strings.HasPrefix(name, aliasKey) {
-		return scoreKind
+	for prefix, kind := range map[string]keyKind{aliasKey: scoreKind, olderKey: scoreKind, expiringKey: listKind} {
+		if strings.HasPrefix(name, prefix) {
+			return kind
+		}
 	}
 	for prefix, kind := range map[string]func(string) keyKind{queueKey: queueKind, subKey: subKind} {
 		if uid, ok := strings.CutPrefix(name, prefix); ok {
@@ -138,7 +140,8 @@ func queueKind(rest string) keyKind {
 		return setKind
 	case deadKey, agesKey, parkedKey, tenantsKey:
 		return scoreKind
-	case leasedKey, groupKey, leftKey, delayedKey, triesKey, whyKey, ageKey, tenantKey, handKey, waitingKey, headKey, whoseKey:
+	case leasedKey, groupKey, leftKey, delayedKey, triesKey, whyKey, ageKey, tenantKey, handKey, waitingKey, headKey, whoseKey,
+		noteKey, nowKey, minutesKey, hoursKey, daysKey:
 		return hashKind
 	}
 	for prefix, kind := range map[string]keyKind{

@@ -29,9 +29,6 @@ const (
 
 // Engine is an opened store in Redis. It fulfils millrace.Engine.
 type Engine struct {
-	millrace.Operations // to come
-	millrace.Triggers   // to come
-
 	client   rueidis.Client
 	scripts  *scripts
 	keys     keys

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/redis/rueidis"
@@ -40,6 +41,21 @@ func (e *Engine) Inject(ctx context.Context, lane int, in millrace.Inject) error
 		args = append(args, ev.Tenant, whoOf(ev.Tenant, ev.Key), strconv.FormatUint(ev.Seq, 10),
 			strconv.FormatUint(ev.Prev, 10), strconv.FormatInt(ev.RecordedAt.UnixMilli(), 10), rueidis.BinaryString(ev.Body))
 	}
+	if in.Queue != "" {
+		args = appendOpenings(args, in.Events)
+	}
 	_, err := e.runLane(ctx, script, lane, millis(in.Now), args...)
 	return err
+}
+
+// appendOpenings adds what opens the operations of injected events, if any has one.
+func appendOpenings(args []string, events []millrace.InjectEvent) []string {
+	opens := func(ev millrace.InjectEvent) bool { return ev.Opening != nil }
+	if !slices.ContainsFunc(events, opens) {
+		return args
+	}
+	for i := range events {
+		args = append(args, openingArgs(events[i].Tenant, events[i].Opening)...)
+	}
+	return args
 }

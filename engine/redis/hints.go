@@ -80,7 +80,7 @@ func (e *Engine) listen(ctx context.Context, lane int, own string, f func(millra
 	}
 }
 
-// readHint reads what a script sent: q and a uid, d and milliseconds, b, or r.
+// readHint reads what a script sent: q and a uid, d and milliseconds, o and a number, b, or r.
 func readHint(lane int, text string) (millrace.Hint, bool) {
 	if text == "" {
 		return millrace.Hint{}, false
@@ -95,6 +95,12 @@ func readHint(lane int, text string) (millrace.Hint, bool) {
 			return h, false
 		}
 		h.Kind, h.In = millrace.HintDue, time.Duration(ms)*time.Millisecond
+	case 'o':
+		number, err := strconv.ParseUint(rest, 10, 64)
+		if err != nil {
+			return h, false
+		}
+		h.Kind, h.Operation = millrace.HintOperation, number
 	case 'b':
 		h.Kind = millrace.HintBatch
 		return h, rest == ""

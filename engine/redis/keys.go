@@ -67,6 +67,19 @@ const (
 	subKey     = ":b:"      // hash: a subscription's settings and numbers; the uid follows
 	turnsKey   = ":turns"   // list: subscriptions in the order of their turns
 	batchesKey = ":batches" // sorted set: uid, !, name of batches that are not pending, by name
+	firedKey   = ":fired"   // hash: a trigger's uid → how often it fired, when last, how often in that minute
+)
+
+// The keys of a lane's operations.
+const (
+	opKey       = ":op"    // hash: number → what the operation was opened with
+	loadKey     = ":oload" // hash: number → its payload, if that is long
+	endKey      = ":of"    // hash: number → how it ended
+	indexKey    = ":oi"    // hash: q and a uid, or s and a subject → the newest numbers of its operations
+	olderKey    = ":oi:"   // sorted set: the older ones, some in a member; the same follows
+	expiringKey = ":ox:"   // list: numbers of operations that expire in one minute, some in an entry; the uid, a colon and the minute follow
+	openKey     = ":od"    // hash: digest of what must not be open twice → number
+	watchedKey  = ":ow"    // set: numbers whose next change somebody waits for
 )
 
 // The keys of a subscription, after its own; the dead ones are in deadKey.
@@ -107,6 +120,11 @@ const (
 	whyKey     = ":why"     // hash: name → why it is dead, when, attempts, whose, error
 	ageKey     = ":age"     // hash: minute → unsettled messages
 	agesKey    = ":ages"    // sorted set: these minutes
+	noteKey    = ":note"    // hash, tracked: name → what few have: how earlier attempts went, progress, a wish to cancel
+	nowKey     = ":now"     // hash, tracked: what is counted in the current minute, and the total before it
+	minutesKey = ":minutes" // hash, tracked: minute → what was counted in it
+	hoursKey   = ":hours"   // hash, tracked: the same by hour
+	daysKey    = ":days"    // hash, tracked: the same by day
 )
 
 // The keys of the registry and the nodes, after the control key.

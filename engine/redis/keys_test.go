@@ -59,8 +59,10 @@ func (p place) key(k keys) string {
 		return facet(own, p.uid, p.tenant)
 	case p.kind == backKey:
 		return back(own, p.uid, p.tenant)
-	case p.kind == aliasKey:
+	case p.kind == aliasKey, p.kind == olderKey:
 		return own + p.kind + p.tenant
+	case p.kind == expiringKey:
+		return own + p.kind + p.uid + ":" + p.tenant
 	case p.kind == eventsKey, p.kind == "s":
 		return own + subKey + p.uid + strings.TrimPrefix(p.kind, "s") + p.tenant
 	case strings.HasPrefix(p.kind, "s:"):
@@ -83,12 +85,14 @@ func TestTwoNamesNeverShareAKey(t *testing.T) {
 		heldKey, longKey, longsKey, "q" + parkedKey, "q" + hollowKey, "q" + tenantsKey, "q" + tenantKey, "q" + waitingKey, "q" + headKey, "q" + whoseKey,
 		headsKey, behindKey, linesKey, lateKey, lostKey, byKey, aliasKey,
 		turnsKey, batchesKey, "s", "s" + batchKey, "s" + earlyKey, "s" + readyKey, "s" + pendingKey, "s" + deadKey, "s" + logKey, eventsKey,
+		firedKey, opKey, loadKey, endKey, indexKey, olderKey, expiringKey, openKey, watchedKey,
+		"q" + noteKey, "q" + nowKey, "q" + minutesKey, "q" + hoursKey, "q" + daysKey,
 	}
 	words := []string{"ring", "in", "facet", "back", "q", "body", "due", "0", "1", "a", "ab", "key0", "hint", "leased", "b", "batch", "events", "turns"}
 	draw := rapid.Custom(func(t *rapid.T) place {
 		p := place{lane: rapid.IntRange(0, 7).Draw(t, "lane"), kind: rapid.SampledFrom(kinds).Draw(t, "kind")}
 		ends := strings.HasSuffix(p.kind, ":")
-		if p.kind == "queue" || ends && p.kind != aliasKey || p.kind[0] == 'q' || p.kind[0] == 's' {
+		if p.kind == "queue" || ends && p.kind != aliasKey && p.kind != olderKey || p.kind[0] == 'q' || p.kind[0] == 's' {
 			p.uid = rapid.SampledFrom(words).Draw(t, "uid")
 		}
 		if ends {

@@ -54,7 +54,7 @@ func takeCommits(waiting []*commitRequest) int {
 	bytes, appends := 0, 0
 	for i, r := range waiting {
 		for j := range r.ask.Events {
-			bytes += len(r.ask.Events[j].Body)
+			bytes += len(r.ask.Events[j].Body) + openingBytes(r.ask.Events[j].Operations)
 			appends += max(1, len(r.ask.Events[j].Queues)+len(r.ask.Events[j].Batches))
 		}
 		if i > 0 && (i == maxRequests || bytes > maxBytes || appends > maxAppends || !r.ask.Now.Equal(waiting[0].ask.Now)) {
@@ -149,7 +149,7 @@ func (d *dealer) stamp(ev *millrace.CommitEvent) millrace.Stamp {
 		return d.unusual(text)
 	}
 	s := millrace.Stamp{Seq: d.n*d.lanes + d.lane, Sinks: len(ev.Queues) + d.takers(ev.Batches)}
-	d.n++
+	d.n += uint64(max(1, len(ev.Operations))) // operations after the first have a number each
 	if text != "" {
 		s.Prev, _ = strconv.ParseUint(text, 10, 64)
 	}

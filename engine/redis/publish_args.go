@@ -22,6 +22,9 @@ type commitArgs struct {
 	classFacets, classSubs       []byte
 	requests, events, digests    []byte
 	extras                       []byte // of events that are to be held or were
+	openIndex                    []byte // of operations: their event, queue, subject, payload if it is long
+	openings, payloads           []string
+	subjects                     table
 	bodies                       []string
 	nRequests, nEvents, nDigests uint32
 	scratch                      []byte
@@ -45,7 +48,7 @@ type table struct {
 
 func newCommitArgs() *commitArgs {
 	p := &commitArgs{used: map[uint32]bool{}}
-	for _, t := range []*table{&p.queues, &p.facets, &p.keys, &p.topics, &p.subs, &p.classes} {
+	for _, t := range []*table{&p.queues, &p.facets, &p.keys, &p.topics, &p.subs, &p.classes, &p.subjects} {
 		t.index = map[string]uint32{}
 	}
 	return p
@@ -117,6 +120,11 @@ func (p *commitArgs) event(ev *millrace.CommitEvent) {
 	}
 	p.nEvents++
 	p.extra(ev)
+	if len(ev.Operations) > 0 && ev.Delay <= 0 {
+		p.opening(ev)
+		p.bodies = append(p.bodies, storedTracked(ev.Body, &ev.Operations[0]))
+		return
+	}
 	p.bodies = append(p.bodies, storedBody(ev.Body)) // also of one that goes nowhere: somebody may watch
 }
 
@@ -133,6 +141,26 @@ func (p *commitArgs) extra(ev *millrace.CommitEvent) {
 	alias := aliasOf(ev.Tenant, ev.ID)
 	p.extras = binary.LittleEndian.AppendUint16(p.extras, uint16(len(alias)))
 	p.extras = append(p.extras, alias...)
+}
+
+// opening tells of the operations of an event.
+func (p *commitArgs) opening(ev *millrace.CommitEvent) {
+	for i := range ev.Operations {
+		o := &ev.Operations[i]
+		text, payload := openingText([]byte{0}, ev.Tenant, o)
+		subject, long := uint32(0), uint32(0)
+		if o.Subject != "" {
+			subject = p.subjects.text(bySubject(o.Subject))
+		}
+		if payload != "" {
+			p.payloads = append(p.payloads, payload)
+			long = uint32(len(p.payloads))
+		}
+		p.openings = append(p.openings, text)
+		for _, n := range [...]uint32{p.nEvents, p.queues.text(o.Queue), subject, long} {
+			p.openIndex = binary.LittleEndian.AppendUint32(p.openIndex, n)
+		}
+	}
 }
 
 func (p *commitArgs) key(ev *millrace.CommitEvent) uint32 {
@@ -182,12 +210,17 @@ func (p *commitArgs) args(head []string) []string {
 	for _, n := range [...]uint32{
 		p.queues.count(), p.facets.count(), p.keys.count(), p.topics.count(), p.classes.count(),
 		p.nRequests, p.nEvents, p.nDigests, p.subs.count(),
+		uint32(len(p.openings)), p.subjects.count(), uint32(len(p.payloads)),
 	} {
 		counts = binary.LittleEndian.AppendUint32(counts, n)
 	}
 	list := append(head, string(counts))
 	for _, t := range []*table{&p.queues, &p.facets, &p.keys, &p.topics, &p.subs} {
 		list = append(list, t.names...)
+	}
+	if len(p.openings) > 0 {
+		list = append(append(list, rueidis.BinaryString(p.openIndex)), p.openings...)
+		list = append(append(list, p.subjects.names...), p.payloads...)
 	}
 	for _, packed := range [][]byte{p.queueOf, p.classFacets, p.requests, p.events, p.digests, p.extras} {
 		list = append(list, rueidis.BinaryString(packed))

@@ -21,12 +21,15 @@ func (e *Engine) Lease(ctx context.Context, lane int, l millrace.Lease) (millrac
 	if err != nil {
 		return millrace.Leased{}, err
 	}
-	messages, err := e.leasedMessages(listOf(reply[4]))
+	messages, err := e.leasedMessages(listOf(reply[4]), len(reply) > 5)
 	if err != nil {
 		return millrace.Leased{}, err
 	}
 	for tries := listOf(reply[3]); len(tries) >= 2; tries = tries[2:] {
 		messages[intOf(tries[0])-1].Attempt = int(intOf(tries[1]))
+	}
+	if len(reply) > 5 {
+		readIDs(messages, listOf(reply[5]))
 	}
 	return millrace.Leased{
 		Messages: messages,
@@ -36,8 +39,17 @@ func (e *Engine) Lease(ctx context.Context, lane int, l millrace.Lease) (millrac
 	}, nil
 }
 
+// readIDs reads index, number and secret of the operations that are not told by name and body.
+func readIDs(messages []millrace.LeasedMessage, list []rueidis.RedisMessage) {
+	for ; len(list) >= 3; list = list[3:] {
+		id := &messages[intOf(list[0])-1].Operation
+		id.Number = uint64(intOf(list[1]))
+		copy(id.Secret[:], textOf(list[2]))
+	}
+}
+
 // leasedMessages reads name, tenant and body of each message.
-func (e *Engine) leasedMessages(list []rueidis.RedisMessage) ([]millrace.LeasedMessage, error) {
+func (e *Engine) leasedMessages(list []rueidis.RedisMessage, tracked bool) ([]millrace.LeasedMessage, error) {
 	messages := make([]millrace.LeasedMessage, len(list)/3)
 	for i := range messages {
 		b, err := e.readBody(textOf(list[3*i]), textOf(list[3*i+2]))
@@ -47,6 +59,9 @@ func (e *Engine) leasedMessages(list []rueidis.RedisMessage) ([]millrace.LeasedM
 		messages[i] = millrace.LeasedMessage{
 			Name: b.name, Seq: b.seq, Prev: b.prev, RecordedAt: b.recordedAt,
 			Tenant: textOf(list[3*i+1]), Attempt: 1, Body: b.event,
+		}
+		if tracked && b.tracked {
+			messages[i].Operation = millrace.OperationID{Number: b.name, Secret: b.secret}
 		}
 	}
 	return messages, nil
@@ -70,13 +85,14 @@ func (e *Engine) Settle(ctx context.Context, lane int, s millrace.Settle) (millr
 // Those that do come to the front, whatever was handed in between; the others keep
 // their order, so that none is overtaken for ever.
 func takeAcks(waiting []*settleRequest) int {
-	first, items, full := waiting[0].ask, 0, false
+	first, items, bytes, full := waiting[0].ask, 0, 0, false
 	taken := make([]*settleRequest, 0, min(len(waiting), maxRequests))
 	var rest []*settleRequest
 	for _, r := range waiting {
 		if !full && r.ask.Queue == first.Queue && r.ask.Now.Equal(first.Now) {
 			items += len(r.ask.Items)
-			full = len(taken) > 0 && (len(taken) == maxRequests || items > maxItems)
+			bytes += outputBytes(r.ask.Items)
+			full = len(taken) > 0 && (len(taken) == maxRequests || items > maxItems || bytes > maxBytes)
 			if !full {
 				taken = append(taken, r)
 				continue
@@ -124,9 +140,14 @@ func (e *Engine) settle(ctx context.Context, lane int, s millrace.Settle) (millr
 			args = append(args, span(s.Items[i].Delay))
 		}
 	}
-	if s.Verb != millrace.Ack {
+	switch {
+	case s.Verb != millrace.Ack:
 		for i := range s.Items {
 			args = append(args, s.Items[i].Error)
+		}
+	case outputBytes(s.Items) > 0:
+		for i := range s.Items {
+			args = append(args, rueidis.BinaryString(s.Items[i].Output))
 		}
 	}
 	reply, err := e.runLane(ctx, &e.scripts.settle, lane, millis(s.Now), args...)
@@ -136,6 +157,14 @@ func (e *Engine) settle(ctx context.Context, lane int, s millrace.Settle) (millr
 	return millrace.Settled{Dead: int(intOf(reply[0])), Due: next(intOf(reply[1])), Lost: indexes(listOf(reply[2]))}, nil
 }
 
+func outputBytes(items []millrace.SettleItem) int {
+	n := 0
+	for i := range items {
+		n += len(items[i].Output)
+	}
+	return n
+}
+
 // Extend prolongs leases.
 func (e *Engine) Extend(ctx context.Context, lane int, x millrace.Extend) (millrace.Extended, error) {
 	args := appendItems([]string{x.Queue, span(x.For)}, x.Items)
@@ -143,7 +172,9 @@ func (e *Engine) Extend(ctx context.Context, lane int, x millrace.Extend) (millr
 	if err != nil {
 		return millrace.Extended{}, err
 	}
-	return millrace.Extended{Until: moment(intOf(reply[0])), Due: next(intOf(reply[1])), Lost: indexes(listOf(reply[2]))}, nil
+	return millrace.Extended{
+		Until: moment(intOf(reply[0])), Due: next(intOf(reply[1])), Lost: indexes(listOf(reply[2])), Cancelled: indexes(listOf(reply[3])),
+	}, nil
 }
 
 // Wanted returns the uids of the queues that somebody waits for.
@@ -164,7 +195,7 @@ func (e *Engine) Stats(ctx context.Context, lane int, queue string) (millrace.Qu
 	n := ints(reply)
 	s := millrace.QueueStats{
 		QueueCounts: millrace.QueueCounts{Ready: n[0], Leased: n[1], Delayed: n[2], Dead: n[3]},
-		Tenants:     n[4], Acked: n[6], Spent: n[7], Dropped: n[8],
+		Tenants:     n[4], Acked: n[6], Spent: n[7], Dropped: n[8], Cancelled: n[9],
 	}
 	if n[5] > 0 {
 		s.Oldest = moment(n[5] * 60000)

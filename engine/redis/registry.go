@@ -101,13 +101,20 @@ func (e *Engine) Apply(ctx context.Context, lane int, a millrace.Apply) ([]strin
 // settings is what few queues have, as the scripts read it; empty for the others.
 func settings(q millrace.QueueSettings) string {
 	q.UID, q.Version, q.MaxAttempts = "", 0, 0
+	if !q.Tracked {
+		q.Retention, q.ErrorRetention = 0, 0
+	}
 	if q == (millrace.QueueSettings{}) {
 		return ""
 	}
-	return strings.Join([]string{
+	list := []string{
 		flag(q.Block), span(q.BlockDelay), flag(q.Ordered), flag(q.Paused), strconv.Itoa(q.TenantLimit),
 		strconv.Itoa(q.MaxLength), flag(q.DropOldest), span(q.DeadRetention),
-	}, " ")
+	}
+	if q.Tracked {
+		list = append(list, span(q.Retention), span(q.ErrorRetention))
+	}
+	return strings.Join(list, " ")
 }
 
 // pushSettings is what the scripts know of a subscription: flags, numbers, waits, format.

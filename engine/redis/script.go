@@ -48,6 +48,9 @@ type scripts struct {
 	batchTake, batchSettle, batchList, batchRetry         script
 	batchDrop, batchOldest, batchLog, batchStats          script
 	batchInject, publishBatch, wanted                     script
+	operationStart, operationGet, operationList           script
+	operationCancel, operationReport, operationCounts     script
+	triggerFire, triggerFired                             script
 }
 
 // What a script is made of before its own text, and whether it runs on a full
@@ -55,8 +58,9 @@ type scripts struct {
 const (
 	bare     = ""
 	shared   = "prelude"
-	tenants  = "prelude prelude_tenant"
-	leases   = "prelude prelude_tenant prelude_lease"
+	tracked  = "prelude prelude_count prelude_index prelude_track"
+	tenants  = tracked + " prelude_tenant"
+	leases   = tenants + " prelude_lease"
 	batched  = "prelude prelude_batch"
 	allowOOM = "#!lua flags=allow-oom\n"
 	denyOOM  = "#!lua\n"
@@ -76,9 +80,9 @@ func newScripts() *scripts {
 		laneStep:        compose("lane_step", allowOOM, leases+" prelude_batch"),
 		laneSweep:       compose("lane_sweep", allowOOM, leases+" prelude_batch"),
 		laneWatch:       compose("lane_watch", allowOOM, shared),
-		publish:         promising(compose("publish_write", denyOOM, tenants+" publish_read event_json publish_live publish_stamp")),
-		publishBatch:    promising(compose("publish_write", denyOOM, tenants+" prelude_batch prelude_collect publish_read publish_batch event_json publish_live publish_stamp")),
-		lease:           compose("queue_lease", allowOOM, leases+" lease_turns lease_single lease_plan"),
+		publish:         promising(compose("publish_write", denyOOM, tenants+" publish_read publish_open event_json publish_live publish_stamp")),
+		publishBatch:    promising(compose("publish_write", denyOOM, tenants+" prelude_batch prelude_collect publish_read publish_open publish_batch event_json publish_live publish_stamp")),
+		lease:           compose("queue_lease", allowOOM, leases+" lease_turns lease_single lease_tracked lease_plan"),
 		settle:          promising(compose("queue_settle", allowOOM, leases)),
 		extend:          compose("queue_extend", allowOOM, leases),
 		release:         compose("queue_release", allowOOM, leases),
@@ -106,6 +110,14 @@ func newScripts() *scripts {
 		topicForget:     compose("topic_forget", allowOOM, shared),
 		nodeBeat:        compose("node_beat", allowOOM, shared),
 		nodeLeave:       compose("node_leave", allowOOM, shared),
+		operationStart:  promising(compose("operation_start", denyOOM, tenants+" prelude_view")),
+		operationGet:    reading(compose("operation_get", allowOOM, shared+" prelude_view")),
+		operationList:   reading(compose("operation_list", allowOOM, shared+" prelude_index prelude_view")),
+		operationCancel: promising(compose("operation_cancel", allowOOM, tracked+" prelude_view")),
+		operationReport: compose("operation_report", allowOOM, tracked+" prelude_view"),
+		operationCounts: reading(compose("operation_counts", allowOOM, shared+" prelude_count")),
+		triggerFire:     compose("trigger_fire", allowOOM, shared),
+		triggerFired:    reading(compose("trigger_fired", allowOOM, shared)),
 		permitPublish:   reading(compose("live_permit", allowOOM, bare)),
 		permit:          reading(compose("store_permit", allowOOM, bare)),
 	}
@@ -173,6 +185,24 @@ func refusal(text string) error {
 		return millrace.Errorf(millrace.CodeNotFound, "the subscription has no such batch")
 	case "pending":
 		return millrace.Errorf(millrace.CodePending, "the batch is being sent: wait until that has ended")
+	case "no_operation":
+		return millrace.Errorf(millrace.CodeNotFound, "the lane has no such operation")
+	case "not_tracked":
+		return millrace.Errorf(millrace.CodeNotTracked, "the messages of the queue have no operations")
+	case "finished":
+		return millrace.Errorf(millrace.CodeFinished, "the operation has finished")
+	case "lost":
+		return millrace.Errorf(millrace.CodeLost, "the operation is not of a message that is leased under the token")
+	case "full":
+		return millrace.Errorf(millrace.CodeFull, "a tenant has as many messages waiting in the queue as it may")
+	case "no_delay":
+		return millrace.Errorf(millrace.CodeInvalid, "an ordered queue has no delayed start")
+	case "fleeting":
+		return millrace.Errorf(millrace.CodeInvalid, "messages of a tracked queue are leased for some time")
+	case "no_openings":
+		return millrace.Errorf(millrace.CodeInvalid, "each dead letter of a tracked queue needs an opening to be redriven")
+	case "no_trigger":
+		return millrace.Errorf(millrace.CodeNotFound, "the trigger was removed")
 	case "no_store":
 		return millrace.Errorf(millrace.CodeNotFound, "there is no store of this namespace")
 	case "not_held":

@@ -24,13 +24,13 @@ func (e *Engine) Step(ctx context.Context, lane int, now time.Time, max int) (mi
 	return millrace.Stepped{
 		Expired: int(n[0]), Returned: int(n[1]), Dead: int(n[2]), More: n[3] == 1, Due: next(n[4]),
 		Forgotten: int(n[5]), Events: events, Exits: exits(listOf(reply[7])),
-		Promoted: int(intOf(reply[8])), Scrubbed: int(intOf(reply[9])),
+		Promoted: int(intOf(reply[8])), Scrubbed: int(intOf(reply[9])), Ended: int(intOf(reply[10])),
 	}, nil
 }
 
 // exits reads which messages left: uid, name, reason of each.
 func exits(list []rueidis.RedisMessage) []millrace.Exit {
-	reasons := map[string]string{"l": millrace.ReasonLeaseEnded, "a": millrace.ReasonAttempts, "r": millrace.ReasonRetention}
+	reasons := map[string]string{"l": millrace.ReasonLeaseEnded, "a": millrace.ReasonAttempts, "r": millrace.ReasonRetention, "c": millrace.ReasonCancelled}
 	var out []millrace.Exit
 	for ; len(list) >= 3; list = list[3:] {
 		name, _ := strconv.ParseUint(textOf(list[1]), 10, 64)

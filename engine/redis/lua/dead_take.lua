@@ -1,6 +1,7 @@
 -- Make dead letters wait again, or remove them.
 -- ARGV  3 uid  4 verb: r wait again, d remove  5 lanes  6 tenant, empty for all
---       7 how many, oldest first; or 0 and their names
+--       7 how many, oldest first; or 0, their count, lane, and their names; then, if operations are to be
+--       opened, of each what with, its payload if that is long, its subject
 -- Returns how many, and how many of those asked for are left.
 if not lane() then return 'lane_missing' end
 local q = queue(ARGV[3])
@@ -8,7 +9,9 @@ if not q then return 'not_found' end
 local verb, lanes, tenant, most = ARGV[4], tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
 local key = q.key .. ':dead'
 if tenant ~= '' then key = q.key .. ':lost:' .. tenant end
-local asked = most > 0 and call('ZRANGE', key, 0, most - 1) or {unpack(ARGV, 8)}
+local count = most > 0 and 0 or tonumber(ARGV[8])
+local asked = most > 0 and call('ZRANGE', key, 0, most - 1) or {unpack(ARGV, 10, 9 + count)}
+if q.tracked and verb == 'r' and (most > 0 or #ARGV ~= 9 + 4 * count) then return 'no_openings' end
 table.sort(asked, function(a, b) return tonumber(a) < tonumber(b) end)
 
 local names, owners, seen, tenants = {}, {}, {}, {}
@@ -55,7 +58,23 @@ local function redrive()
   end
 end
 
+-- Each has another operation, under the next number of the lane's clock.
+local function reopen()
+  local first, n = {}, math.max(L.n + 1, (now - 1735689600000) * 128) - 1
+  for i = count, 1, -1 do first[ARGV[9 + i]] = 9 + count + 3 * i - 2 end
+  for i = 1, #names do
+    local at = first[names[i]]
+    n = n + 1
+    local tenant = tenantOf(owners[names[i]])
+    local text = struct.pack('<BI2c0', 0, #tenant, tenant) .. ARGV[at]
+    tracking().open(q, str(n * lanes + tonumber(ARGV[9])), names[i], now, text, ARGV[at + 1], ARGV[at + 2])
+  end
+  if #names > 0 then L.n = n end
+  tracking().flush(q)
+end
+
 if verb == 'r' then
+  if q.tracked then reopen() end
   redrive()
 else
   drop(q, names, lanes)

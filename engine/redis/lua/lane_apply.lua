@@ -10,6 +10,7 @@ local past = {}
 for i = 1, removed do
   local u = ARGV[5 + 4 * queues + i]
   if call('SADD', T .. ':removed', u) == 1 then
+    call('HDEL', T .. ':fired', u)
     local pushed = call('HDEL', T .. ':b:' .. u, 'version') == 1
     if pushed then call('LREM', T .. ':turns', 1, u) end
     if pushed or call('HDEL', T .. ':q:' .. u, 'version') == 1 then
@@ -20,11 +21,14 @@ for i = 1, removed do
   end
 end
 
--- Whether a queue is ordered never changes.
+-- Whether a queue is ordered, or tracked, never changes.
 local function ordering(old, new)
   local function of(conf) return conf and string.match(conf, '^%d %d+ (%d)') or '0' end
-  if of(old) == of(new) then return new end
-  return (string.gsub(new == '' and '0 0 0 0 0 0 0 0' or new, '^(%d %d+) %d', '%1 ' .. of(old)))
+  local function kept(conf) return conf and string.match(conf, '^%d %d+ %d %d %d+ %d+ %d %d+(.*)$') or '' end
+  if of(old) == of(new) and (kept(old) == '') == (kept(new) == '') then return new end
+  new = string.gsub(new == '' and '0 0 0 0 0 0 0 0' or new, '^(%d %d+) %d', '%1 ' .. of(old))
+  if (kept(old) == '') == (kept(new) == '') then return new end
+  return string.sub(new, 1, #new - #kept(new)) .. kept(old)
 end
 
 -- New settings may let parked tenants enter, and waiting consumers in.

@@ -1,16 +1,17 @@
 -- Do up to max of what is due in the lane: ended leases and delayed retries go back to
 -- their facets, or to the dead letters; held events are handed out, and again after 10 s;
--- batches are ready, or have been pending too long; dead letters and dead batches whose
+-- batches are ready, or have been pending too long; dead letters, dead batches and operations whose
 -- time is over go. After 10,000 events of dead batches it stops.
 -- ARGV  3 max  4 lanes  5 bytes of events
 -- Returns expired, returned, dead, 1 if something is still due, ms to the next due entry,
 -- how many dead letters and batches went, name, due time, body of each event, uid, name, reason
--- (l: its lease ended, a: and it is dead, r: it was dead and went) of what left, how many
--- batches are ready, and how many were pending too long.
+-- (l: its lease ended, a: and it is dead, c: and its operation was cancelled, r: it was dead and
+-- went) of what left, how many batches are ready, how many were pending too long, and how many
+-- operations went.
 if not lane() then return 'lane_missing' end
 local max, lanes, bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local expired, returned, dead, forgotten, looked, size = 0, 0, 0, 0, 0, 0
-local promoted, scrubbed, roused, dropped = 0, 0, 0, 0
+local promoted, scrubbed, roused, dropped, passed = 0, 0, 0, 0, 0
 local queues, events, exits = {}, {}, {}
 
 local function known(u)
@@ -18,7 +19,7 @@ local function known(u)
   return queues[u]
 end
 
-local function done() return expired + returned + forgotten + #events / 3 + promoted + scrubbed + roused end
+local function done() return expired + returned + forgotten + #events / 3 + promoted + scrubbed + roused + passed end
 
 local function left(q, name, reason)
   exits[#exits + 1], exits[#exits + 2], exits[#exits + 3] = q.u, name, reason
@@ -28,9 +29,9 @@ local function expire(q, id)
   local found, seen = members(q, id, max - done())
   looked = looked + seen
   for _, f in ipairs(found) do
-    local spent = lapse(q, f, lanes)
-    if spent then dead = dead + 1 end
-    left(q, f[1], spent and 'a' or 'l')
+    local reason = lapse(q, f, lanes)
+    if reason == 'a' then dead = dead + 1 end
+    left(q, f[1], reason)
   end
   part(q, {[id] = #found})
   expired = expired + #found
@@ -56,6 +57,13 @@ local function forget(q, entry, id)
   vacate(q, {tenantOf(deadOf(record))})
   forgotten = forgotten + 1
   left(q, name, 'r')
+end
+
+-- Operations of a queue, which may be gone, that expired in one minute.
+local function retire(entry, u, minute)
+  local gone, more = tracking().expire(u, minute, max - done())
+  if not more then call('ZREM', T .. ':due', entry) end
+  passed = passed + gone
 end
 
 -- Events of more than so many bytes wait for the next step; the first goes whatever its size.
@@ -95,6 +103,7 @@ end
 local function take(entry)
   local kind, u, id = string.sub(entry, 1, 1), parse(entry)
   if kind == 'E' then return hand(entry, id) end
+  if kind == 'O' then return retire(entry, u, id) end
   if string.find('BKTY', kind, 1, true) then return takeBatch(kind, batch.of(u), entry, id) end
   local q = known(u)
   if not q then call('ZREM', T .. ':due', entry)
@@ -115,9 +124,10 @@ repeat
   end
 until #entries < max or over()
 for _, q in pairs(queues) do
+  if q and q.tracked then tracking().flush(q) end
   if q then save(q) end
 end
 batch.saveAll()
 keep()
 local wait = due()
-return {expired, returned, dead, wait == 0 and 1 or 0, wait, forgotten, events, exits, promoted, scrubbed}
+return {expired, returned, dead, wait == 0 and 1 or 0, wait, forgotten, events, exits, promoted, scrubbed, passed}

@@ -7,7 +7,9 @@ local max, freed, bare = tonumber(ARGV[3]), 0, 0
 
 local function room() return bare < 1000 and math.min(max - freed, 500) or 0 end
 
-local function freeAll(names)
+-- The operations of what waited or was delayed are cancelled, if the queue is tracked.
+local function freeAll(names, q)
+  if q and q.tracked and #names > 0 then tracking().cancel(q, names) end
   release(names)
   freed = freed + #names
   return #names
@@ -19,8 +21,10 @@ local function dropLeased(q)
     local names, groups = call('HRANDFIELD', q.key .. ':leased', room()), {}
     if #names == 0 then return end
     local records = call('HMGET', q.key .. ':leased', unpack(names))
+    if q.tracked then tracking().look(q, names) end
     for i = 1, #records do
-      local deadline, token = leased(records[i])
+      local deadline, token, attempt, _, started = leased(q, records[i])
+      if q.tracked then tracking().finish(q, names[i], 'C', attempt, started) end
       groups[group(deadline, token)] = (groups[group(deadline, token)] or 0) + 1
     end
     call('HDEL', q.key .. ':leased', unpack(names))
@@ -36,13 +40,13 @@ local function popped(key)
 end
 
 -- What a tenant has delayed or dead, and is due for it.
-local function dropDue(q, key, hash, entry)
+local function dropDue(q, key, hash, entry, of)
   while room() > 0 do
     local names = popped(key)
     if #names == 0 then return end
     for i = 1, #names do call('ZREM', T .. ':due', entry(q.u, names[i])) end
     bulk('HDEL', q.key .. hash, names)
-    freeAll(names)
+    freeAll(names, of)
   end
 end
 
@@ -50,7 +54,7 @@ local function dropHeads(q, t)
   while room() > 0 do
     local list, names = call('ZPOPMIN', q.key .. ':heads:' .. t, room()), {}
     for i = 2, #list, 2 do names[#names + 1] = list[i] end
-    if freeAll(names) == 0 then return end
+    if freeAll(names, q) == 0 then return end
   end
 end
 
@@ -58,16 +62,16 @@ local function dropLines(q, t)
   while room() > 0 do
     local who = call('SRANDMEMBER', q.key .. ':lines:' .. t)
     if not who then return end
-    freeAll(cutLine(q, who, room()))
+    freeAll(cutLine(q, who, room()), q)
   end
 end
 
 local function dropFacet(q, t)
   while room() > 0 do
-    if freeAll(popped(q.key .. ':back:' .. t)) == 0 then break end
+    if freeAll(popped(q.key .. ':back:' .. t), q) == 0 then break end
   end
   while room() > 0 do
-    if freeAll(pop(q, t, room())) == 0 then break end
+    if freeAll(pop(q, t, room()), q) == 0 then break end
   end
 end
 
@@ -79,7 +83,7 @@ local function dropTenants(q)
     dropFacet(q, t)
     dropHeads(q, t)
     dropLines(q, t)
-    dropDue(q, q.key .. ':late:' .. t, ':delayed', delayed)
+    dropDue(q, q.key .. ':late:' .. t, ':delayed', delayed, q)
     dropDue(q, q.key .. ':lost:' .. t, ':why', ending)
     if room() > 0 then
       call('ZREM', q.key .. ':tenants', t)
@@ -115,8 +119,11 @@ local function dropQueue(u)
   local q = load(u)
   dropLeased(q)
   dropTenants(q)
+  if q.tracked then tracking().flush(q) end
   if room() > 0 then
     local key = q.key
+    if q.tracked then call('UNLINK', key .. ':note', key .. ':now', key .. ':minutes', key .. ':hours', key .. ':days', T .. ':oi:q' .. u) end
+    if q.tracked then call('HDEL', T .. ':oi', 'q' .. u) end
     call('UNLINK', key, key .. ':tries', key .. ':age', key .. ':ages', key .. ':ring', key .. ':hollow', key .. ':parked',
       key .. ':hand', key .. ':waiting', key .. ':tenant', key .. ':head', key .. ':dead')
     call('LPOP', T .. ':trash')
@@ -133,4 +140,5 @@ while room() > 0 do
 end
 L.dropped = L.dropped + freed
 keep()
+if next(hints) then due() end
 return bare < 1000 and freed or max

@@ -5,6 +5,7 @@ if not lane() then return 'lane_missing' end
 local q = queue(ARGV[3])
 if not q then return 'not_found' end
 local max, bytes, ms, token = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
+if q.tracked and ms == 0 then return 'fleeting' end
 if q.paused then
   q.wanted = true
   save(q)
@@ -24,6 +25,7 @@ local function seeHeads(f, size)
     if key then keyed[#keyed + 1] = f.whose[i] end
   end
   local lines, at = gather('HMGET', q.key .. ':head', keyed), 0
+  if q.tracked then return seeLines(q, f, size, list, lines) end
   for i = 1, #list do
     if #f.whose[i] > #f.tenant then
       at = at + 1
@@ -41,7 +43,9 @@ local function see(f, size)
   if q.ordered then
     return seeHeads(f, size)
   end
-  if q.back > 0 then
+  if q.back > 0 and q.tracked then
+    return seeMixed(q, f, size)
+  elseif q.back > 0 then
     f.list = call('ZRANGE', q.key .. ':back:' .. f.tenant, 0, size)
     f.back = #f.list
     if f.back > size then return end
@@ -92,15 +96,28 @@ else
   turns, names, planned = played.turns, played.names, #played.turns
 end
 
+-- Read: their operations. Those that were cancelled are dropped, and not given.
+local ops = q.tracked and tracking().plan(q, names, planned, tonumber(ARGV[9]))
+if ops and ops.any and single then
+  single, names, planned = nil, {}, 0
+  playRound(gather('HMGET', q.key .. ':hand', round))
+  ops = tracking().plan(q, names, planned, tonumber(ARGV[9]))
+end
+
 -- Read: the bodies in that order, as far as the bytes reach.
-local prefix = {[0] = 1, 18, 25} -- bytes before the event, by the first of them
-local bodies, size = {}, 0
+local prefix = {[0] = 1, 18, 25, 17} -- bytes before the event, by the first of them
+local bodies, size, skipped = {}, 0, 0
 count = planned
 for i = 1, planned, 50 do
   local some = call('HMGET', T .. ':body', unpack(names, i, math.min(i + 49, planned)))
   for j = 1, #some do
-    if some[j] then size = size + #some[j] - prefix[string.byte(some[j])] end
-    if size > bytes and i + j > 2 then count = i + j - 2 break end
+    if ops and ops.gone[i + j - 1] then skipped = skipped + 1
+    elseif some[j] then
+      local first = string.byte(some[j])
+      size = size + #some[j] - prefix[first]
+      if first == 1 and string.byte(some[j], 18) == 3 then size = size - 16 end
+    end
+    if size > bytes and i + j - skipped > 2 then count = i + j - 2 break end
     bodies[i + j - 1] = some[j]
   end
   if count < planned then break end

@@ -38,7 +38,10 @@ local function playTurns(q, max, most, see)
   end
 
   local function sees(f)
-    if not f.list then see(f, math.max(f.weight, math.ceil(max / #line))) elseif f.took >= f.seen then see(f, 2 * f.took + f.weight) end
+    if not f.list or f.took >= f.seen then
+      see(f, f.list and 2 * f.took + f.weight or math.max(f.weight, math.ceil(max / #line)))
+      if q.tracked then tracking().look(q, f.list) end
+    end
     return f.list[f.took + 1]
   end
 
@@ -53,7 +56,7 @@ local function playTurns(q, max, most, see)
         return false
       end
       f.took, left = f.took + 1, left - 1
-      if lasting then f.room = f.room - 1 end
+      if lasting and not (q.tracked and tracking().gone(q, f.list[f.took])) then f.room = f.room - 1 end
       p.turns[#p.turns + 1], p.names[#p.names + 1] = f, f.list[f.took]
     end
     head = head + 1

@@ -78,6 +78,13 @@ local few = '<dddddddI2c0I2c0I2c0'
 -- stamped in it.
 local counts = '<ddddddd'
 
+-- A queue has operations: how long they are kept, what is noted of messages, and what is to be written.
+local function tracked(q, conf)
+  local other, failed = string.match(conf, '^ (%d+) (%d+)$')
+  q.tracked, q.id, q.kept = true, 'q' .. q.u, {other = tonumber(other), failed = tonumber(failed)}
+  q.notes, q.dirty, q.over, q.expiring, q.closed, q.tally, q.moved, q.cancelled = {}, {}, {}, {}, {}, {}, {}, 0
+end
+
 -- A queue's record in the lane, whether the lane knows its uid or not.
 local function load(u)
   local key = T .. ':q:' .. u
@@ -91,10 +98,11 @@ local function load(u)
   q.wanted = q.wanted == 1
   q.listed = q.wanted -- in `wanted`
   if f[3] and f[3] ~= '' then
-    local block, wait, ordered, paused, limit, length, oldest, dead = string.match(f[3], '^(%d) (%d+) (%d) (%d) (%d+) (%d+) (%d) (%d+)$')
+    local block, wait, ordered, paused, limit, length, oldest, dead, rest = string.match(f[3], '^(%d) (%d+) (%d) (%d) (%d+) (%d+) (%d) (%d+)(.*)$')
     q.block, q.wait, q.ordered, q.paused = block == '1', tonumber(wait), ordered == '1', paused == '1'
     q.limit, q.length, q.keep = tonumber(limit), tonumber(length), tonumber(dead)
     q.oldest = oldest == '1' and not q.ordered
+    if rest ~= '' then tracked(q, rest) end
   end
   if f[5] then
     q.special, q.parked, q.hollow, q.dropped, q.named, q.ever, q.credit, q.turn, q.wake, q.purged = struct.unpack(few, f[5])
@@ -170,7 +178,7 @@ local function settled(q, seqs, lanes)
 end
 
 -- Make an entry of the due index: D a delayed retry, E a held event (of no queue), L a
--- lease group, X the end of a dead letter; of subscriptions B a batch that is ready then,
+-- lease group, O operations that expire in one minute, X the end of a dead letter; of subscriptions B a batch that is ready then,
 -- K the end of a park, T a pending batch, Y the end of a dead one. At one time they sort by
 -- kind, uid, and token or name.
 local function member(kind, u, id) return kind .. u .. '!' .. id end
@@ -194,7 +202,7 @@ end
 -- Is a due entry of something that the lane still knows?
 local function current(entry)
   local kind = string.sub(entry, 1, 1)
-  if L.gone == 0 or kind == 'E' then return true end
+  if L.gone == 0 or kind == 'E' or kind == 'O' then return true end
   return call('HEXISTS', T .. (string.find('BKTY', kind, 1, true) and ':b:' or ':q:') .. parse(entry), 'version') == 1
 end
 

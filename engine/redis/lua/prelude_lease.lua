@@ -1,10 +1,14 @@
 -- What lease, settle, extend and step share: the records of leases and the ways out of
--- one. A record is deadline (8 bytes), token (16), attempt (4), and whose message it is.
-local function lease(deadline, token, attempt) return struct.pack('<d', deadline) .. token .. struct.pack('<I4', attempt) end
+-- one. A record is deadline (8 bytes), token (16), attempt (4), in a tracked queue the time
+-- it was leased (8), and whose message it is.
+local function lease(deadline, token, attempt, started)
+  return struct.pack('<d', deadline) .. token .. struct.pack('<I4', attempt) .. (started and struct.pack('<d', started) or '')
+end
 
-local function leased(record)
+local function leased(q, record)
   local deadline, token, attempt = struct.unpack('<dc16I4', record)
-  return deadline, token, attempt, string.sub(record, 29)
+  if not q.tracked then return deadline, token, attempt, string.sub(record, 29) end
+  return deadline, token, attempt, string.sub(record, 37), (struct.unpack('<d', record, 29))
 end
 
 -- The name of a lease group: one token, one deadline.
@@ -59,10 +63,11 @@ local function members(q, id, most)
   local records = gather('HMGET', q.key .. ':leased', names)
   for i = 1, #names do
     if records[i] and #found < most and last[names[i]] == i then
-      local deadline, token, attempt, who = leased(records[i])
-      if group(deadline, token) == id then found[#found + 1] = {names[i], who, attempt} end
+      local deadline, token, attempt, who, started = leased(q, records[i])
+      if group(deadline, token) == id then found[#found + 1] = {names[i], who, attempt, started} end
     end
   end
+  if q.tracked then tracking().look(q, names) end
   return found, #names
 end
 
@@ -81,7 +86,8 @@ local function back(q, name, who)
 end
 
 -- A message is dead. Its body stays.
-local function bury(q, name, who, attempt, why, text, lanes)
+local function bury(q, name, who, attempt, why, text, lanes, started)
+  if q.tracked then tracking().finish(q, name, 'E', attempt, started, text) end
   call('ZADD', q.key .. ':dead', name, name)
   call('ZADD', q.key .. ':lost:' .. tenantOf(who), name, name)
   call('HSET', q.key .. ':why', name, why .. struct.pack('<dI4I2', now, attempt, #who) .. who .. text)
@@ -92,17 +98,30 @@ local function bury(q, name, who, attempt, why, text, lanes)
   pass(q, who)
 end
 
--- A message whose attempt failed waits again, after a delay or at once, or is dead (true)
--- if it was the last one. ended says that its lease did: nobody named a delay.
-local function retry(q, name, who, attempt, delay, text, lanes, ended)
+-- A message whose operation is to be cancelled is gone instead.
+local function cease(q, name, who, attempt, text, lanes, started)
+  tracking().finish(q, name, 'C', attempt, started, text)
+  if attempt > 1 then call('HDEL', q.key .. ':tries', name) end
+  release({name})
+  settled(q, {name}, lanes)
+  pass(q, who)
+  vacate(q, {tenantOf(who)})
+  return 'c'
+end
+
+-- A message whose attempt failed waits again, after a delay or at once (l), is dead (a)
+-- if it was the last one, or cancelled (c). ended says that its lease did: nobody named a delay.
+local function retry(q, name, who, attempt, delay, text, lanes, ended, started)
+  if q.tracked and q.notes[name] and q.notes[name].wish then return cease(q, name, who, attempt, text, lanes, started) end
   if q.max > 0 and attempt >= q.max then
     if not q.block then
-      bury(q, name, who, attempt, 'a', text, lanes)
-      return true
+      bury(q, name, who, attempt, 'a', text, lanes, started)
+      return 'a'
     end
     if ended then delay = q.wait end
   end
   call('HSET', q.key .. ':tries', name, attempt)
+  if q.tracked then tracking().again(q, name, attempt, started, text) end
   if delay > 0 then
     call('HSET', q.key .. ':delayed', name, who)
     call('ZADD', q.key .. ':late:' .. tenantOf(who), name, name)
@@ -110,17 +129,17 @@ local function retry(q, name, who, attempt, delay, text, lanes, ended)
   else
     back(q, name, who)
   end
-  return false
+  return 'l'
 end
 
--- A lease of a group has ended without a settlement. Returns whether the message is dead.
+-- A lease of a group has ended without a settlement. Returns what became of the message.
 local function lapse(q, f, lanes)
   local tenant = tenantOf(f[2])
   call('HDEL', q.key .. ':leased', f[1])
   land(q, tenant)
-  local dead = retry(q, f[1], f[2], f[3], 0, 'the lease ended', lanes, true)
+  local left = retry(q, f[1], f[2], f[3], 0, 'the lease ended', lanes, true, f[4])
   readmit(q, tenant)
-  return dead
+  return left
 end
 
 -- A message is not delayed any more.

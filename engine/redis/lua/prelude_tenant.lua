@@ -75,6 +75,44 @@ local function pop(q, tenant, most)
   return taken
 end
 
+-- Two lists of names, each in order, as one; and how many of the first so many are of the first list.
+local function merge(some, others, most)
+  local all, of, i, j = {}, {[0] = 0}, 1, 1
+  while #all < most and (some[i] or others[j]) do
+    if some[i] and (not others[j] or tonumber(some[i]) < tonumber(others[j])) then
+      all[#all + 1], i = some[i], i + 1
+    else
+      all[#all + 1], j = others[j], j + 1
+    end
+    of[#all] = i - 1
+  end
+  return all, of
+end
+
+-- Take up to so many of the oldest messages off a facet: what came back, which is older than the
+-- rest, unless it never was leased but delayed from the start.
+local function popOldest(q, tenant, most)
+  local key = q.key .. ':back:' .. tenant
+  local came = q.back > 0 and call('ZRANGE', key, 0, most - 1) or {}
+  local near = #came
+  if q.tracked and near > 0 then
+    local _, _, names = handOf(q, tenant)
+    local fresh = words(names)
+    local rest = call('LRANGE', q.key .. ':facet:' .. tenant, 0, most - 1)
+    for i = 1, #rest do fresh[#fresh + 1] = rest[i] end
+    local all, of = merge(came, fresh, most)
+    near = of[#all]
+  end
+  if near > 0 then
+    call('ZREMRANGEBYRANK', key, 0, near - 1)
+    q.back = q.back - near
+  end
+  local gone = {unpack(came, 1, near)}
+  local others = near < most and pop(q, tenant, most - near) or {}
+  for i = 1, #others do gone[#gone + 1] = others[i] end
+  return gone, near
+end
+
 -- May a tenant that has so many leased be in the ring?
 local function open(q, tenant, leased)
   if q.limit == 0 and q.special == 0 then return true end

@@ -21,7 +21,7 @@ end
 
 -- An event joins the batches of its subscriptions. Returns how many take it.
 function push(e, kind, name)
-  local took, size = 0, #ARGV[body0 + e] - 1
+  local took, size = 0, #ARGV[body0 + e] - (string.byte(ARGV[body0 + e]) == 3 and 17 or 1)
   for _, s in ipairs(pushed[kind]) do
     if collect(s, name, size) then took = took + 1 end
   end

@@ -31,8 +31,11 @@ do
   end
   if always == '0' then listened = ask() end
 
-  -- An event's body, without the byte that begins what is stored.
-  local function bodyOf(x) return string.sub(ARGV[body0 + x[1]], 2) end
+  -- An event's body, without what begins what is stored.
+  local function bodyOf(x)
+    local body = ARGV[body0 + x[1]]
+    return string.sub(body, string.byte(body) == 3 and 18 or 2)
+  end
 
   -- A lane that nobody watches any more is marked so.
   local function send(parts)

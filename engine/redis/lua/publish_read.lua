@@ -1,7 +1,7 @@
 -- The first part of a publish, which commits the requests of one lane that were
 -- gathered into this call, each as a whole or not at all: read, and write nothing.
 -- ARGV  3 window ms  4 key window ms  5 lanes  6 lane  7 counts of what follows, then
---       queues: uids · facets: tenants · keys: tenant, NUL, key · topics: names ·
+--       queues: uids · facets: tenants · keys: tenant, NUL, key · topics: names · openings ·
 --       queue of each facet · facets of each class of events · requests · events ·
 --       digests, 16 bytes each · what few events have · of each event a zero byte and the body
 -- Returns now, the first event's n, ms to the next due entry, of each refused request its
@@ -12,12 +12,14 @@
 local m = lane('live', 'asked')
 if not m then return 'lane_missing' end
 local window, keyWindow, lanes, own = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local nQ, nF, nK, nP, nC, nR, nE, nD, nS = struct.unpack('<I4I4I4I4I4I4I4I4I4', ARGV[7])
+local nQ, nF, nK, nP, nC, nR, nE, nD, nS, nO, nU, nB = struct.unpack('<I4I4I4I4I4I4I4I4I4I4I4I4', ARGV[7])
 local aF, aK, aP = 7 + nQ, 7 + nQ + nF, 7 + nQ + nF + nK
-local aX = aP + nP + nS -- the packed arguments come after the names
+local aO = aP + nP + nS -- what opens operations
+local aX = nO > 0 and aO + 1 + nO + nU + nB or aO -- the packed arguments come after the names
 local facetQueues, classes, requests, events, digests = ARGV[aX + 1], ARGV[aX + 2], ARGV[aX + 3], ARGV[aX + 4], ARGV[aX + 5]
 local body0 = nS > 0 and aX + 7 or aX + 6
 local push, pushAll -- unless no event goes to a subscription
+local open -- unless no event goes to a tracked queue
 
 -- Few events are to be held (delay, and whose id), or were (from).
 local extra, from, holds = {}, {}, {}

@@ -40,6 +40,7 @@ local function stamp(e, kind, topic, key, digest)
     end
     q.fresh = q.fresh + 1
   end
+  if open then n = open(e, n, name) end
   if push then holding = holding + push(e, kind, name) end
   if holding > 0 then
     stored[bodies + 1] = name

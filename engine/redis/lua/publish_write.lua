@@ -64,12 +64,9 @@ local exits = {}
 local function cut(q, f)
   local over = math.min(f.waiting + #f - q.length, #f)
   if over <= 0 then return end
-  local popped, gone = q.back > 0 and call('ZPOPMIN', q.key .. ':back:' .. f.tenant, over) or {}, {}
-  for i = 1, #popped, 2 do gone[#gone + 1] = popped[i] end
-  bulk('HDEL', q.key .. ':tries', gone)
-  q.back = q.back - #gone
-  local rest = over > #gone and pop(q, f.tenant, over - #gone) or {}
-  for i = 1, #rest do gone[#gone + 1] = rest[i] end
+  local gone, back = popOldest(q, f.tenant, over)
+  if back > 0 then bulk('HDEL', q.key .. ':tries', {unpack(gone, 1, back)}) end
+  if q.tracked then tracking().cancel(q, gone) end
   release(gone)
   settled(q, gone, lanes)
   wait(q, f.tenant, -#gone)
@@ -104,6 +101,7 @@ for i = 1, nQ do
   for _, f in ipairs(q.touched) do
     if q.oldest and f.waiting then cut(q, f) end
   end
+  if q.tracked and #q.touched > 0 then tracking().flush(q) end
   if q.changed or #q.touched > 0 then save(q) end
 end
 local disabled = pushAll and pushAll()

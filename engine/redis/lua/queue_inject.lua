@@ -1,5 +1,6 @@
 -- Put events that were stamped before into one queue, each under a name of this lane.
--- ARGV  3 uid  4 lanes  5 lane  6 count, then tenant, who, seq, prev, recorded ms, body of each
+-- ARGV  3 uid  4 lanes  5 lane  6 count, then tenant, who, seq, prev, recorded ms, body of each;
+--       then, if there are any, of each what its operation is opened with, its payload if that is long, its subject
 -- Returns ms to the next due entry.
 if not lane() then return 'lane_missing' end
 local q = queue(ARGV[3])
@@ -31,7 +32,13 @@ for i = 1, events do
   if q.ordered then leasable = lineUp(q, name, who) else lineLast(tenant, name) end
   enlist(q, {tenant})
   if leasable then admit(q, tenant) end
+  local text = q.tracked and ARGV[6 + 6 * events + 3 * i - 2]
+  if text and text ~= '' then
+    tracking().note(q, name) -- its body does not tell of its operation
+    tracking().open(q, name, name, now, text, ARGV[6 + 6 * events + 3 * i - 1], ARGV[6 + 6 * events + 3 * i])
+  end
 end
 for _, span in ipairs(order) do age(q, span, minutes[span]) end
+if q.tracked then tracking().flush(q) end
 save(q)
 return due()

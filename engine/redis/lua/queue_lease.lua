@@ -2,7 +2,8 @@
 -- What is leased is planned already.
 -- ARGV  6 ms  8 consumer  9 lanes
 -- Returns now, tenants left in the ring, ms to the next due entry, the attempts
--- that are not the first (index, attempt), and name, tenant, body of each message.
+-- that are not the first (index, attempt), name, tenant, body of each message, and of a tracked
+-- queue index, number and secret of the operations that name and body do not tell.
 -- Write: the facets.
 local served, returned, where = {}, {}, {}
 for i = 1, single and 0 or count do
@@ -10,11 +11,12 @@ for i = 1, single and 0 or count do
   local gave = f.gave + 1
   if gave == 1 then served[#served + 1] = f end
   f.gave = gave
-  if gave <= f.back then returned[#returned + 1], where[#where + 1] = names[i], i end
+  if ops and ops.gone[i] then f.dropped = (f.dropped or 0) + 1 end
+  if f.mix and not q.ordered and f.mix[gave] > f.mix[gave - 1] or gave <= f.back then returned[#returned + 1], where[#where + 1] = names[i], i end
 end
 for i = 1, #served do
   local f = served[i]
-  local old = q.ordered and f.gave or math.min(f.gave, f.back)
+  local old = f.mix and f.mix[f.gave] or q.ordered and f.gave or math.min(f.gave, f.back)
   if old > 0 then call('ZREMRANGEBYRANK', q.key .. (q.ordered and ':heads:' or ':back:') .. f.tenant, 0, old - 1) end
   wait(q, f.tenant, -f.gave)
 end
@@ -49,17 +51,18 @@ elseif #served > 0 then turnRound() end
 local hands, bare = {}, {}
 
 local function remains(f)
-  local own, gave = f.back + f.own, f.gave
+  local list, own, gave = f.list, f.back + f.own, f.gave
   if gave <= f.back and f.back > 0 or q.ordered then return f.names, f.more, 0 end
-  local to = #f.list > own and math.max(own, math.min(#f.list, gave + atHand)) or own
+  if f.mix then list, gave = f.fresh, gave - f.mix[gave] end
+  local to = #list > own and math.max(own, math.min(#list, gave + atHand)) or own
   local popped = math.max(gave, to) - own
-  return listed(f.list, gave + 1, to), f.more and (#f.list == own or own + popped < #f.list), popped
+  return listed(list, gave + 1, to), f.more and (#list == own or own + popped < #list), popped
 end
 
 local function write(f)
   local rest, more, popped = remains(f)
   if popped > 0 then call('LPOP', q.key .. ':facet:' .. f.tenant, popped) end
-  local leased = f.leased + (ms > 0 and f.gave or 0)
+  local leased = f.leased + (ms > 0 and f.gave - (f.dropped or 0) or 0)
   if not f.inside then
     local near = words(rest)
     for i = #near, 1, -1 do call('LPUSH', q.key .. ':facet:' .. f.tenant, near[i]) end
@@ -89,15 +92,30 @@ local function owner(i)
   return f.whose[f.told]
 end
 
+-- Of a tracked queue: those that are given and not dropped.
+local function pick(records)
+  local some, given = {}, {}
+  for i = 1, count do
+    if not ops.gone[i] then
+      given[#given + 1] = names[i]
+      some[#some + 1], some[#some + 2] = names[i], records[2 * i]
+    end
+  end
+  return some, given
+end
+
 local function record()
   local deadline, records = now + ms, {}
-  local first = lease(deadline, token, 1)
+  local started = ops and now or nil
+  local first = lease(deadline, token, 1, started)
   for i = 1, count do
     records[2 * i - 1] = names[i]
-    records[2 * i] = (attempts[i] and lease(deadline, token, attempts[i]) or first) .. (single and round[i] or owner(i))
+    records[2 * i] = (attempts[i] and lease(deadline, token, attempts[i], started) or first) .. (single and round[i] or owner(i))
   end
+  local given, size = names, count
+  if ops and ops.any then records, given = pick(records) size = #given end
   bulk('HSET', q.key .. ':leased', records)
-  join(q, deadline, token, table.concat(names, ' ', 1, count), count, ARGV[8])
+  if size > 0 then join(q, deadline, token, table.concat(given, ' ', 1, size), size, ARGV[8]) end
 end
 
 local function spend()
@@ -114,13 +132,52 @@ local function spend()
   vacate(q, tenants)
 end
 
+-- A key goes on from a message that was cancelled to its next, unless that is given already.
+local function passOn(who, given)
+  local line, name = shorten(q, who, call('HGET', q.key .. ':head', who))
+  if name then
+    call('HSET', q.key .. ':head', who, line)
+    if not given[name] then ready(q, name, who) end
+  else
+    call('HDEL', q.key .. ':head', who)
+    call('SREM', q.key .. ':lines:' .. tenantOf(who), who)
+  end
+end
+
+-- Messages that were cancelled are gone, and their keys go on; the next of a key may be given already.
+local function forsake()
+  local gone, tenants, given = {}, {}, {}
+  for i = 1, count do given[names[i]] = true end
+  for i = 1, count do
+    if ops.gone[i] then
+      local f = turns[i]
+      gone[#gone + 1], tenants[#tenants + 1] = names[i], f.tenant
+      tracking().finish(q, names[i])
+    end
+  end
+  if q.ordered then
+    local told = {}
+    for i = 1, count do
+      local f = turns[i]
+      told[f] = (told[f] or 0) + 1
+      local who = f.whose[told[f]]
+      if ops.gone[i] and #who > #f.tenant then passOn(who, given) end
+    end
+  end
+  bulk('HDEL', q.key .. ':tries', gone)
+  release(gone)
+  settled(q, gone, tonumber(ARGV[9]))
+  vacate(q, tenants)
+end
+
 -- A body that is missing was removed by hand. Its message goes, lest it stops the others.
 local function discard(name)
-  local deadline, _, _, who = leased(call('HGET', q.key .. ':leased', name))
+  local deadline, _, attempt, who, started = leased(q, call('HGET', q.key .. ':leased', name))
   local tenant = tenantOf(who)
   call('HDEL', q.key .. ':leased', name)
   call('HDEL', q.key .. ':tries', name)
   part(q, {[group(deadline, token)] = 1})
+  if q.tracked then tracking().finish(q, name, 'C', attempt, started) end
   land(q, tenant)
   drop(q, {name}, tonumber(ARGV[9]), true)
   pass(q, who)
@@ -130,9 +187,15 @@ end
 
 if not q.ordered then q.back = q.back - #returned end
 if count > 0 and ms > 0 then record() elseif count > 0 then spend() end
-local at = 0
+if ops and ops.any then forsake() end
+local at, ids = 0, {}
 for i = 1, count do
-  if bodies[i] then
+  if ops and not ops.gone[i] then
+    tracking().run(q, ops, i, attempts[i] or 1, bodies[i], tonumber(ARGV[9]))
+    if bodies[i] and ops.secrets[i] then ids[#ids + 1], ids[#ids + 2], ids[#ids + 3] = at / 3 + 1, tonumber(ops.numbers[i]), ops.secrets[i] end
+  end
+  if ops and ops.gone[i] then -- it was dropped
+  elseif bodies[i] then
     reply[at + 1], reply[at + 2], reply[at + 3] = names[i], single and round[i] or turns[i].tenant, bodies[i]
     at = at + 3
     if attempts[i] and attempts[i] > 1 then tries[#tries + 1], tries[#tries + 2] = at / 3, attempts[i] end
@@ -142,7 +205,8 @@ for i = 1, count do
 end
 local left = call('LLEN', q.key .. ':ring')
 q.wanted = left == 0 and q.wake == ''
-if count == 0 then q.listed = nil end -- who found nothing sees to it that the list tells
+if at == 0 then q.listed = nil end -- who found nothing sees to it that the list tells
+if ops then tracking().flush(q) end
 save(q)
 keep()
-return {now, left, due(), tries, reply}
+return {now, left, due(), tries, reply, ops and ids or nil}

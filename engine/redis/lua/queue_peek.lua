@@ -15,6 +15,12 @@ local function first(t, size)
   end
   local names = q.back > 0 and call('ZRANGE', q.key .. ':back:' .. t, 0, size - 1) or {}
   local _, _, near = handOf(q, t)
+  if q.tracked and #names > 0 then
+    local fresh = words(near)
+    local rest = call('LRANGE', q.key .. ':facet:' .. t, 0, size - 1)
+    for i = 1, #rest do fresh[#fresh + 1] = rest[i] end
+    return (merge(names, fresh, size))
+  end
   for _, rest in ipairs({words(near), call('LRANGE', q.key .. ':facet:' .. t, 0, size - 1)}) do
     for i = 1, math.min(#rest, size - #names) do names[#names + 1] = rest[i] end
   end
@@ -45,12 +51,16 @@ local function turns()
 end
 
 local names, whose
+local most = limit
+if q.tracked then limit = 1000 end -- those that were cancelled are not shown
 if tenant == '' then names, whose = turns() else names, whose = first(tenant, limit), {} end
 local tries, reply, size = gather('HMGET', q.key .. ':tries', names), {}, 0
+if q.tracked then tracking().look(q, names) end
 for i = 1, #names do
-  local body = call('HGET', T .. ':body', names[i])
+  local gone = q.tracked and q.notes[names[i]] and q.notes[names[i]].gone
+  local body = not gone and call('HGET', T .. ':body', names[i])
   size = size + (body and #body or 0)
-  if size > bytes and i > 1 then break end
+  if size > bytes and #reply > 0 or #reply == 4 * most then break end
   for _, v in ipairs(body and {names[i], whose[i] or tenant, tonumber(tries[i]) or 0, body} or {}) do reply[#reply + 1] = v end
 end
 return reply

@@ -24,11 +24,7 @@ local function purgeDelayed(t)
 end
 
 local function purgeFacet(t)
-  local popped, names = q.back > 0 and #gone < max and call('ZPOPMIN', q.key .. ':back:' .. t, max - #gone) or {}, {}
-  for i = 1, #popped, 2 do names[#names + 1] = popped[i] end
-  q.back = q.back - #names
-  wait(q, t, -take(names))
-  if #gone < max then wait(q, t, -take(pop(q, t, max - #gone))) end
+  if #gone < max then wait(q, t, -take((popOldest(q, t, max - #gone)))) end
 end
 
 -- Heads that may be leased, each followed by its next; then who is behind a blocked one.
@@ -88,8 +84,13 @@ else
   left = waiting(q, tenant) + call('ZCARD', q.key .. ':late:' .. tenant)
 end
 bulk('HDEL', q.key .. ':tries', gone)
+if q.tracked then
+  tracking().cancel(q, gone)
+  tracking().flush(q)
+end
 drop(q, gone, lanes, true)
 vacate(q, touched)
 save(q)
 keep()
+if q.tracked then due() end
 return {#gone, left}

@@ -15,6 +15,7 @@ while ended < max do
   part(q, {[id] = #found})
   ended = ended + #found
 end
+if q.tracked then tracking().flush(q) end
 save(q)
 keep()
 return {ended, due()}

@@ -1,6 +1,6 @@
 -- End leases of one queue: ack, retry or bury.
 -- ARGV  3 uid  4 verb a, r or b  5 lanes  6 count  7 tokens, 16 bytes each, then
---       the names; with r the delays in ms; with r and b the errors
+--       the names; with r the delays in ms; with r and b the errors; with a nothing or the outputs
 -- Returns how many are dead because their attempts were spent, ms to the next
 -- due entry, and the indexes of the items that are lost.
 if not lane() then return 'lane_missing' end
@@ -13,14 +13,15 @@ local names = {unpack(ARGV, 8, 7 + items)}
 -- Messages of one lease call begin alike, so that each beginning is read once.
 local records = gather('HMGET', q.key .. ':leased', names)
 local lost, live, groups, again, taken, found, heads, alive = {}, {}, {}, {}, {}, {}, {}, 0
+local alike, leases, outputs = q.tracked and 36 or 28, {}, {}
 for i = 1, items do
   local record, name, head = records[i], names[i], nil
   if record and not taken[name] then
-    local first = string.sub(record, 1, 28)
+    local first = string.sub(record, 1, alike)
     head = heads[first]
     if not head then
-      local deadline, token, attempt = leased(record)
-      head = {token = token, live = deadline > now, id = group(deadline, token), attempt = attempt}
+      local deadline, token, attempt, _, started = leased(q, record)
+      head = {token = token, live = deadline > now, id = group(deadline, token), attempt = attempt, started = started, ending = false, class = false, size = 0}
       heads[first] = head
     end
   end
@@ -29,15 +30,16 @@ for i = 1, items do
   else
     alive = alive + 1
     groups[head.id], taken[name], live[alive] = (groups[head.id] or 0) + 1, true, name
-    local who = string.sub(record, 29)
-    found[alive] = verb == 'a' and who or {name, who, head.attempt, i}
+    local who = string.sub(record, alike + 1)
+    if q.tracked then leases[alive], outputs[alive] = head, ARGV[7 + items + i] or '' end
+    found[alive] = verb == 'a' and who or {name, who, head.attempt, i, head.started}
     if head.attempt > 1 then again[#again + 1] = name end
   end
 end
 
 -- The leases of many tenants end at once: nobody can be waiting for that.
 local function landAll()
-  local tenants, counts, fresh, none = {}, {}, {}, {}
+  local tenants, counts, fresh, none, hollow = {}, {}, {}, {}, {}
   for i = 1, #found do
     local t = q.ordered and tenantOf(found[i]) or found[i]
     local seen = counts[t]
@@ -54,6 +56,7 @@ local function landAll()
     if left ~= '0' or rest ~= '.' then
       fresh[kept + 1], fresh[kept + 2] = tenants[i], left .. rest
       kept = kept + 2
+      if q.hollow > 0 and left == '0' then hollow[#hollow + 1] = tenants[i] end -- after a purge it may hold nothing
     else
       none[#none + 1] = tenants[i]
     end
@@ -61,6 +64,7 @@ local function landAll()
   bulk('HSET', q.key .. ':hand', fresh)
   bulk('HDEL', q.key .. ':hand', none)
   vacate(q, none, true)
+  vacate(q, hollow)
 end
 
 -- Many keys go on at once. Tenants enter in the order of their first key that does.
@@ -115,7 +119,9 @@ local dead = 0
 if #live > 0 then
   bulk('HDEL', q.key .. ':leased', live)
   part(q, groups)
+  if q.tracked then tracking().look(q, live) end
   if verb == 'a' then
+    if q.tracked then tracking().succeed(q, live, leases, outputs) end
     release(live)
     bulk('HDEL', q.key .. ':tries', again)
     settled(q, live, lanes)
@@ -129,12 +135,13 @@ if #live > 0 then
     local tenant = tenantOf(f[2])
     land(q, tenant)
     if verb == 'b' then
-      bury(q, f[1], f[2], f[3], 'b', ARGV[7 + items + f[4]], lanes)
-    elseif retry(q, f[1], f[2], f[3], tonumber(ARGV[7 + items + f[4]]), ARGV[7 + 2 * items + f[4]], lanes) then
+      bury(q, f[1], f[2], f[3], 'b', ARGV[7 + items + f[4]], lanes, f[5])
+    elseif retry(q, f[1], f[2], f[3], tonumber(ARGV[7 + items + f[4]]), ARGV[7 + 2 * items + f[4]], lanes, false, f[5]) == 'a' then
       dead = dead + 1
     end
     readmit(q, tenant)
   end
+  if q.tracked then tracking().flush(q) end
   save(q)
 end
 keep()

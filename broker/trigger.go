@@ -103,9 +103,7 @@ func (s Triggers) define(ctx context.Context, name string, spec millrace.Trigger
 		d, record.Version, record.Digest = old.definition, old.Version+1, old.digest
 	} else {
 		secret, record.Digest = newTriggerSecret()
-		if d.UID, err = newUID(); err != nil {
-			return "", nil, err
-		}
+		d.UID = newUID()
 	}
 	t, err = s.write(ctx, d, record)
 	return secret, t, err

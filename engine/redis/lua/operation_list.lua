@@ -34,7 +34,7 @@ local function look(count)
 end
 
 while looked < most and #found < limit and size <= bytes do
-  if not look(math.min(most - looked, math.max(limit - #found, 20))) then break end
+  if not look(math.min(most - looked, math.max(limit - #found, looked == 0 and 1 or 20))) then break end
 end
 if last ~= '0' and #indexing().page(id, from, 1) == 0 then last = '0' end
 return {last, show(found)}

@@ -100,7 +100,7 @@ const brokenEnv = "ENGINETEST_BREAKAGE"
 func TestEveryBrokenEngineIsCaught(t *testing.T) {
 	if name := os.Getenv(brokenEnv); name != "" {
 		i := slices.IndexFunc(breakages(), func(b breakage) bool { return b.name == name })
-		Run(t, Config{Lanes: 1, New: modelPlace(1, breakages()[i].wrap), Tenants: 100, Runs: 8, Patience: time.Second})
+		Run(t, Config{Lanes: 1, New: modelPlace(1, breakages()[i].wrap), Tenants: 100, Runs: 8, Patience: 3 * time.Second})
 		return
 	}
 	for _, b := range breakages() {

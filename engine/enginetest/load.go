@@ -420,7 +420,7 @@ func (r *rig) judge(h History) {
 
 // enough reports whether a history has something of every kind to judge by.
 func enough(h History) bool {
-	for op, least := range map[string]int{"publish": 5, "lease": 5, "settle": 5, "take": 12, "outcome": 12, "observe": 12} {
+	for op, least := range map[string]int{"publish": 5, "lease": 5, "settle": 5, "take": 30, "outcome": 30, "observe": 12} {
 		if h.Acknowledged(op) < least {
 			return false
 		}

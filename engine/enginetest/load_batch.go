@@ -26,6 +26,7 @@ func loadSettings() []millrace.SubscriptionSettings {
 	}
 	line := plain
 	line.UID, line.Ordered, line.MaxEvents = orderedSub, true, 50
+	line.Schedule = []time.Duration{5 * wait, 5 * wait, 5 * wait} // while one waits another is ready, so that it could be overtaken
 	return []millrace.SubscriptionSettings{plain, line}
 }
 

@@ -97,7 +97,7 @@ func kindOf(name string) keyKind {
 		return scoreKind
 	case trashKey, turnsKey:
 		return listKind
-	case removedKey, wantedKey, watchedKey:
+	case removedKey, watchedKey, wantedKey:
 		return setKind
 	}
 	for prefix, kind := range map[string]keyKind{aliasKey: scoreKind, olderKey: scoreKind, expiringKey: listKind} {

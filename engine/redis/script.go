@@ -116,7 +116,7 @@ func newScripts() *scripts {
 		operationCancel: promising(compose("operation_cancel", allowOOM, tracked+" prelude_view")),
 		operationReport: compose("operation_report", allowOOM, tracked+" prelude_view"),
 		operationCounts: reading(compose("operation_counts", allowOOM, shared+" prelude_count")),
-		triggerFire:     compose("trigger_fire", allowOOM, shared),
+		triggerFire:     promising(compose("trigger_fire", allowOOM, shared)),
 		triggerFired:    reading(compose("trigger_fired", allowOOM, shared)),
 		permitPublish:   reading(compose("live_permit", allowOOM, bare)),
 		permit:          reading(compose("store_permit", allowOOM, bare)),
@@ -173,44 +173,35 @@ func (e *Engine) run(ctx context.Context, s *script, own string, args ...string)
 	return nil, refusal(text)
 }
 
+// refusal reads the word with which a script refuses.
 func refusal(text string) error {
-	switch text {
-	case "lane_missing":
-		return millrace.Errorf(millrace.CodeLaneMissing, "the lane has vanished from the store")
-	case "not_found":
-		return millrace.Errorf(millrace.CodeNotFound, "the lane does not know the queue")
-	case "no_subscription":
-		return millrace.Errorf(millrace.CodeNotFound, "the lane does not know the subscription")
-	case "no_batch":
-		return millrace.Errorf(millrace.CodeNotFound, "the subscription has no such batch")
-	case "pending":
-		return millrace.Errorf(millrace.CodePending, "the batch is being sent: wait until that has ended")
-	case "no_operation":
-		return millrace.Errorf(millrace.CodeNotFound, "the lane has no such operation")
-	case "not_tracked":
-		return millrace.Errorf(millrace.CodeNotTracked, "the messages of the queue have no operations")
-	case "finished":
-		return millrace.Errorf(millrace.CodeFinished, "the operation has finished")
-	case "lost":
-		return millrace.Errorf(millrace.CodeLost, "the operation is not of a message that is leased under the token")
-	case "full":
-		return millrace.Errorf(millrace.CodeFull, "a tenant has as many messages waiting in the queue as it may")
-	case "no_delay":
-		return millrace.Errorf(millrace.CodeInvalid, "an ordered queue has no delayed start")
-	case "fleeting":
-		return millrace.Errorf(millrace.CodeInvalid, "messages of a tracked queue are leased for some time")
-	case "no_openings":
-		return millrace.Errorf(millrace.CodeInvalid, "each dead letter of a tracked queue needs an opening to be redriven")
-	case "no_trigger":
-		return millrace.Errorf(millrace.CodeNotFound, "the trigger was removed")
-	case "no_store":
-		return millrace.Errorf(millrace.CodeNotFound, "there is no store of this namespace")
-	case "not_held":
-		return millrace.Errorf(millrace.CodeNotFound, "no delayed event has the id")
-	case "narrow":
-		return millrace.Errorf(millrace.CodeMismatch, "the Redis server does not compute with 64 bits")
-	case "changed":
-		return millrace.Errorf(millrace.CodeChanged, "the definition has changed")
+	for _, r := range [...]struct {
+		word   string
+		code   millrace.Code
+		detail string
+	}{
+		{"lane_missing", millrace.CodeLaneMissing, "the lane has vanished from the store"},
+		{"not_found", millrace.CodeNotFound, "the lane does not know the queue"},
+		{"no_subscription", millrace.CodeNotFound, "the lane does not know the subscription"},
+		{"no_batch", millrace.CodeNotFound, "the subscription has no such batch"},
+		{"pending", millrace.CodePending, "the batch is being sent: wait until that has ended"},
+		{"no_operation", millrace.CodeNotFound, "the lane has no such operation"},
+		{"not_tracked", millrace.CodeNotTracked, "the messages of the queue have no operations"},
+		{"finished", millrace.CodeFinished, "the operation has finished"},
+		{"lost", millrace.CodeLost, "the operation is not of a message that is leased under the token"},
+		{"full", millrace.CodeFull, "a tenant has as many messages waiting in the queue as it may"},
+		{"no_delay", millrace.CodeInvalid, "an ordered queue has no delayed start"},
+		{"fleeting", millrace.CodeInvalid, "messages of a tracked queue are leased for some time"},
+		{"no_openings", millrace.CodeInvalid, "each dead letter of a tracked queue needs an opening to be redriven"},
+		{"no_trigger", millrace.CodeNotFound, "the trigger was removed"},
+		{"no_store", millrace.CodeNotFound, "there is no store of this namespace"},
+		{"not_held", millrace.CodeNotFound, "no delayed event has the id"},
+		{"narrow", millrace.CodeMismatch, "the Redis server does not compute with 64 bits"},
+		{"changed", millrace.CodeChanged, "the definition has changed"},
+	} {
+		if r.word == text {
+			return &millrace.Error{Code: r.code, Detail: r.detail}
+		}
 	}
 	return millrace.Errorf(millrace.CodeInternal, "a script refused with an unknown word")
 }

@@ -25,7 +25,6 @@ local function seeHeads(f, size)
     if key then keyed[#keyed + 1] = f.whose[i] end
   end
   local lines, at = gather('HMGET', q.key .. ':head', keyed), 0
-  if q.tracked then return seeLines(q, f, size, list, lines) end
   for i = 1, #list do
     if #f.whose[i] > #f.tenant then
       at = at + 1
@@ -33,6 +32,7 @@ local function seeHeads(f, size)
     end
   end
   f.list = list
+  if q.tracked then seePast(q, f, size) end
 end
 
 -- See at least the next size + 1 messages of a facet, if there are as many: what came

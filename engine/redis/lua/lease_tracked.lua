@@ -15,25 +15,30 @@ local function seeMixed(q, f, size)
 end
 
 -- Of an ordered queue: a head that is cancelled lets its key go on at once, so the next of the
--- key may be given in the same call. lines are of the keys among the heads.
-local function seeLines(q, f, size, heads, lines)
-  local ahead, at = {}, 0
-  for i = 1, #heads do
-    local keyed = #f.whose[i] > #f.tenant
-    if keyed then at = at + 1 end
-    ahead[i] = {who = f.whose[i], line = keyed and words(lines[at]) or {heads[i]}, more = keyed and string.byte(lines[at], -1) == 43, at = 1, real = true}
+-- key may be given in the same call. f lists the heads.
+local function seePast(q, f, size)
+  local ahead, any = {}, false
+  tracking().look(q, f.list)
+  f.mix = nil
+  for i = 1, #f.list do
+    any = any or tracking().gone(q, f.list[i])
+    ahead[i] = {name = f.list[i], who = f.whose[i], at = 1, real = true}
   end
-  for _, h in ipairs(ahead) do h.name = h.line[1] end
-  f.list, f.whose, f.mix = {}, {}, {[0] = 0}
+  if not any then return end
 
   -- The next of a key, read from behind if it is not at hand.
   local function after(h)
-    local name = h.line[h.at + 1]
-    if not name and h.more then
-      for _, n in ipairs(call('LRANGE', q.key .. ':behind:' .. h.who, 0, size)) do h.line[#h.line + 1] = n end
-      h.more, name = false, h.line[h.at + 1]
+    if #h.who == #f.tenant then return nil end
+    if not h.line then
+      local line = call('HGET', q.key .. ':head', h.who)
+      h.line, h.more = words(line), string.byte(line, -1) == 43
     end
-    return name and {who = h.who, line = h.line, more = h.more, at = h.at + 1, name = name, real = false}
+    if not h.line[h.at + 1] and h.more then
+      for _, n in ipairs(call('LRANGE', q.key .. ':behind:' .. h.who, 0, size)) do h.line[#h.line + 1] = n end
+      h.more = false
+    end
+    local name = h.line[h.at + 1]
+    return name and {name = name, who = h.who, line = h.line, more = h.more, at = h.at + 1, real = false}
   end
 
   local function insert(h)
@@ -42,9 +47,7 @@ local function seeLines(q, f, size, heads, lines)
     table.insert(ahead, place, h)
   end
 
-  local ask = {}
-  for i = 1, #ahead do ask[i] = ahead[i].name end
-  tracking().look(q, ask)
+  f.list, f.whose, f.mix = {}, {}, {[0] = 0}
   while #f.list <= size and ahead[1] do
     local h = table.remove(ahead, 1)
     local count = #f.list + 1

@@ -26,18 +26,18 @@ local function look(count)
   for i = 1, #some do
     local o = some[i]
     if #found == limit or size > bytes then return false end
-    looked, last, from = looked + 1, o.number, tonumber(o.number)
+    looked, last = looked + 1, o.number
     if fits(o) then
       found[#found + 1] = o
       size = size + #o.record + #o.ended + (string.byte(o.record, -1) == 2 and call('HSTRLEN', T .. ':oload', o.number) or 0)
     end
   end
-  more = lower
+  from, more = tonumber(numbers[#numbers]) or 0, lower
   return lower
 end
 
 while looked < most and #found < limit and size <= bytes do
-  if not look(math.min(most - looked, math.max(limit - #found, looked == 0 and 1 or 20))) then break end
+  if not look(math.min(most - looked, math.max(limit - #found, looked == 0 and 1 or 20), 100)) then break end
 end
 if not more then last = '0' end
 return {last, show(found)}

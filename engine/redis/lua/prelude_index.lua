@@ -16,6 +16,10 @@ local function indexing()
 
   -- Numbers, those at hand and a list, go to the older ones, 100 to a member.
   local function age(id, text, list)
+    if #list == 1 then -- what is at hand is short
+      local chunk = string.match(text .. ' ' .. list[1], '%d.*$')
+      return call('ZADD', older(id), string.match(chunk, '^%d+'), chunk)
+    end
     local all, chunks = split(text), {}
     for i = 1, #list do all[#all + 1] = list[i] end
     for from = 1, #all, most do

@@ -107,7 +107,8 @@ local function popOldest(q, tenant, most)
     call('ZREMRANGEBYRANK', key, 0, near - 1)
     q.back = q.back - near
   end
-  local gone = {unpack(came, 1, near)}
+  local gone = {}
+  for i = 1, near do gone[i] = came[i] end
   local others = near < most and pop(q, tenant, most - near) or {}
   for i = 1, #others do gone[#gone + 1] = others[i] end
   return gone, near

@@ -282,13 +282,15 @@ local function tracking()
   -- many, those that ended first.
   local function pastDue(key, most)
     local texts, numbers, used = call('LRANGE', key, 0, 49), {}, 0
-    local many = call('LLEN', key) > #texts
+    local many, size = call('LLEN', key) > #texts, 0
+    for i = 1, #texts do size = size + #texts[i] end
+    many = many or size > 50000
     for i = 1, #texts do
       if many and #numbers >= most then break end
       for number in string.gmatch(texts[i], '%d+') do numbers[#numbers + 1] = number end
       used = i
     end
-    if not many and #numbers <= 5000 then table.sort(numbers, function(a, b) return tonumber(a) < tonumber(b) end) end
+    if not many then table.sort(numbers, function(a, b) return tonumber(a) < tonumber(b) end) end
     if used > 0 then call('LPOP', key, used) end
     if #numbers > most then call('LPUSH', key, table.concat(numbers, ' ', most + 1)) end
     return {unpack(numbers, 1, math.min(most, #numbers))}

@@ -2,7 +2,7 @@
 -- ARGV  after the names: event, queue, subject and long payload of each operation, in the order of
 --       the events; then what each is opened with; then the subjects; then the long payloads
 if nO > 0 then
-  local index, next, at = ARGV[aO + 1], 1, 1
+  local index, next, at, begin = ARGV[aO + 1], 1, 1, tracking().open
   local exact = (now - 1735689600000 + 1) * 128 -- below it a number tells the time
   local event, queueAt, subject, payload = 0, 0, 0, 0
 
@@ -23,7 +23,7 @@ if nO > 0 then
     while event == e do
       local q = queues[queueAt]
       if q.tracked then
-        tracking().open(q, number, name, now, ARGV[aO + 1 + next], payload > 0 and ARGV[aO + 1 + nO + nU + payload] or '',
+        begin(q, number, name, now, ARGV[aO + 1 + next], payload > 0 and ARGV[aO + 1 + nO + nU + payload] or '',
           subject > 0 and ARGV[aO + 1 + nO + subject] or '', number == name and n < exact)
       end
       next = next + 1

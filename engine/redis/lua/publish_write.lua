@@ -65,7 +65,7 @@ local function cut(q, f)
   local over = math.min(f.waiting + #f - q.length, #f)
   if over <= 0 then return end
   local gone, back = popOldest(q, f.tenant, over)
-  if back > 0 then bulk('HDEL', q.key .. ':tries', {unpack(gone, 1, back)}) end
+  if back > 0 then bulk('HDEL', q.key .. ':tries', gone) end
   if q.tracked then tracking().cancel(q, gone) end
   release(gone)
   settled(q, gone, lanes)

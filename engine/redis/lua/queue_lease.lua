@@ -205,7 +205,7 @@ for i = 1, count do
 end
 local left = call('LLEN', q.key .. ':ring')
 q.wanted = left == 0 and q.wake == ''
-if at == 0 then q.listed = nil end -- who found nothing sees to it that the list tells
+if count == 0 then q.listed = nil end -- who found nothing sees to it that the list tells
 if ops then tracking().flush(q) end
 save(q)
 keep()

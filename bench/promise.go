@@ -52,6 +52,8 @@ func promises() []promise {
 		add("sinks", "publishing to a hot address with 1,000 queues, against one", sinks{s}.run)
 		add("addresses", "publishing to a million addresses, against one", addresses{s}.run)
 		add("waiting", "5,000 leases that wait on 50 queues", waiting{s}.run)
+		add("tracked", "publishing, leasing and acking with operations, against without", tracked{s}.run)
+		add("operations", "a page of a subject's 100,000 operations, against one of its 10", operations{s}.run)
 		add("push", "batches pushed to a receiver that answers at once", push{s}.run)
 		add("dead", "how late events reach 100 receivers beside a dead one, against without it", deadReceiver{s}.run)
 	}

@@ -53,16 +53,16 @@ func (c *consumer) handleBatch(work context.Context, batch []millrace.Message, h
 	defer c.release(len(batch))
 	ctx, cancel := context.WithCancel(work)
 	defer cancel()
+	given := make(jobs, len(batch))
+	ctx, span := c.tracer.HandleBatch(context.WithValue(ctx, jobKey{}, given), batch)
 	for _, m := range batch {
-		c.keeper.begin(m, cancel)
+		given[m.Receipt] = c.begin(ctx, m, cancel)
 	}
-	ctx, span := c.tracer.HandleBatch(ctx, batch)
 	err := c.call(batch[0], func() error { return h(ctx, batch) })
 	span.End(err)
 	var each Results
 	single := err != nil && errors.As(err, &each)
 	for i, m := range batch {
-		c.keeper.drop(m)
 		result := err
 		if single {
 			result = nil
@@ -70,6 +70,6 @@ func (c *consumer) handleBatch(work context.Context, batch []millrace.Message, h
 				result = each[i]
 			}
 		}
-		c.settler.add(settlementOf(m, result))
+		c.settle(given[m.Receipt], result)
 	}
 }

@@ -30,7 +30,8 @@ import (
 	"github.com/millrace-dev/millrace/internal/tracing"
 )
 
-// Source is where messages come from. A broker and a client both are one.
+// Source is where messages come from. A broker and a client both are one. One that is also Operated
+// takes what handlers tell of their progress.
 type Source interface {
 	Queues() millrace.QueueService
 }
@@ -38,11 +39,13 @@ type Source interface {
 // Handler does the work that one message asks for. What it returns settles the
 // message: nil acks it; an error retries it by the queue's backoff; RetryAfter
 // and Bury say otherwise. A panic counts as an error. Its context ends when the
-// worker must stop, or when the lease is lost and another may have the message.
+// worker must stop, when the lease is lost and another may have the message, or, with cause ErrCancelled, when
+// the message's operation is to be cancelled. Of a tracked queue it can tell its Progress and keep an Output.
 type Handler func(ctx context.Context, m millrace.Message) error
 
 // BatchHandler does the work that several messages ask for. What it returns
-// settles all of them, as a Handler's result does; Results settles each by itself.
+// settles all of them, as a Handler's result does; Results settles each by itself. Of gives the context of
+// one message, for Progress and Output.
 type BatchHandler func(ctx context.Context, batch []millrace.Message) error
 
 // Middleware wraps a handler, for logging, tracing, limits and the like.
@@ -157,7 +160,9 @@ type consumer struct {
 	room    chan struct{}         // one for each message that may be held
 	keeper  *keeper
 	settler *settler
-	tracer  tracing.Tracer
+
+	operations millrace.OperationService // nil if the source has none
+	tracer     tracing.Tracer
 }
 
 // newConsumer prepares a consumer that leases at least so many messages ahead, for its batches.
@@ -185,6 +190,9 @@ func newConsumer(ctx context.Context, s Source, queue string, o Options, ahead i
 		queues: s.Queues(), queue: queue, options: o, last: last,
 		fetched: make(chan millrace.Message, held), room: make(chan struct{}, held),
 		settler: newSettler(s.Queues(), queue, o), tracer: tracing.New(o.TracerProvider),
+	}
+	if s, ok := s.(Operated); ok {
+		c.operations = s.Operations()
 	}
 	c.keeper = newKeeper(s.Queues(), queue, o)
 	return c, c.takeBack(ctx)
@@ -292,26 +300,28 @@ func (c *consumer) accept(messages []millrace.Message) {
 }
 
 // toHandle is which of some messages that were not begun are to be handled: all of them until
-// ctx ends; then, while the work may go on, those on their last attempt. The others are given back.
+// ctx ends; then, while the work may go on, those on their last attempt. The others are given back, and so are
+// those whose operations are to be cancelled.
 func (c *consumer) toHandle(ctx, work context.Context, messages ...millrace.Message) (list []millrace.Message) {
-	if ctx.Err() == nil {
-		return messages
-	}
 	for _, m := range messages {
-		if c.last > 0 && m.Attempt >= c.last && work.Err() == nil {
+		last := c.last > 0 && m.Attempt >= c.last && work.Err() == nil
+		switch {
+		case m.Operation != "" && c.keeper.cancelled(m):
+			c.giveBack(m, ErrCancelled.Error())
+		case ctx.Err() == nil || last:
 			list = append(list, m)
-		} else {
-			c.giveBack(m)
+		default:
+			c.giveBack(m, "the consumer stopped before it began")
 		}
 	}
 	return list
 }
 
 // giveBack returns what was leased and not begun.
-func (c *consumer) giveBack(m millrace.Message) {
+func (c *consumer) giveBack(m millrace.Message, why string) {
 	at := time.Duration(0)
 	c.keeper.drop(m)
-	c.settler.add(millrace.Retry, millrace.Settlement{Receipt: m.Receipt, Delay: &at, Error: "the consumer stopped before it began"})
+	c.settler.add(millrace.Retry, millrace.Settlement{Receipt: m.Receipt, Delay: &at, Error: why})
 	c.release(1)
 }
 
@@ -359,14 +369,14 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // handle runs the handler on one message and settles it by what it returned.
 func (c *consumer) handle(work context.Context, m millrace.Message, h Handler) {
 	defer c.release(1)
-	ctx, cancel := context.WithCancel(work)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(work)
+	defer cancel(nil)
 	c.keeper.begin(m, cancel)
-	ctx, span := c.tracer.Handle(ctx, &m)
+	j := &job{message: m, operations: c.operations}
+	ctx, span := c.tracer.Handle(context.WithValue(ctx, jobKey{}, j), &m)
 	err := c.call(m, func() error { return h(ctx, m) })
 	span.End(err)
-	c.keeper.drop(m)
-	c.settler.add(settlementOf(m, err))
+	c.settle(j, err)
 }
 
 // call runs a handler; a panic is an error like any other.

@@ -23,9 +23,10 @@ type keeper struct {
 }
 
 type heldMessage struct {
-	message millrace.Message
-	cancel  context.CancelFunc // of its handler, once it has begun
-	gone    bool               // its lease is lost
+	message   millrace.Message
+	stop      func(cause error) // of its handler, once it has begun: ErrCancelled, or nil when its lease is lost
+	gone      bool              // its lease is lost
+	cancelled bool              // its operation is to be cancelled
 }
 
 func newKeeper(queues millrace.QueueService, queue string, o Options) *keeper {
@@ -41,16 +42,29 @@ func (k *keeper) hold(messages []millrace.Message) {
 	}
 }
 
-// begin says what to call if the message's lease is lost, or has been.
-func (k *keeper) begin(m millrace.Message, cancel context.CancelFunc) {
+// begin says what to call if the message's lease is lost or its operation is to be cancelled, or has been.
+func (k *keeper) begin(m millrace.Message, stop func(cause error)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if h := k.held[m.Receipt]; h != nil {
-		h.cancel = cancel
-		if h.gone {
-			cancel()
-		}
+	h := k.held[m.Receipt]
+	if h == nil {
+		return
 	}
+	h.stop = stop
+	if h.gone {
+		stop(nil)
+	}
+	if h.cancelled {
+		stop(ErrCancelled)
+	}
+}
+
+// cancelled reports whether a message's operation is to be cancelled, as far as is known.
+func (k *keeper) cancelled(m millrace.Message) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h := k.held[m.Receipt]
+	return h != nil && h.cancelled
 }
 
 // drop lets a message go.
@@ -85,6 +99,9 @@ func (k *keeper) extend(ctx context.Context) {
 		for _, receipt := range r.Lost {
 			k.lose(receipt)
 		}
+		for _, receipt := range r.Cancelled {
+			k.cancel(receipt)
+		}
 		receipts = receipts[n:]
 	}
 }
@@ -117,7 +134,21 @@ func (k *keeper) lose(receipt string) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if h.cancel != nil {
-		h.cancel()
+	if h.stop != nil {
+		h.stop(nil)
+	}
+}
+
+// cancel tells a handler that its message's operation is to be cancelled. The lease is kept until it returns.
+func (k *keeper) cancel(receipt string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h := k.held[receipt]
+	if h == nil || h.cancelled {
+		return
+	}
+	h.cancelled = true
+	if h.stop != nil {
+		h.stop(ErrCancelled)
 	}
 }

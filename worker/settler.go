@@ -9,7 +9,10 @@ import (
 	"github.com/millrace-dev/millrace"
 )
 
-const settleTimeout = 10 * time.Second
+const (
+	settleTimeout = 10 * time.Second
+	maxOutputs    = millrace.MaxRequestSize / 2 // bytes of outputs in one call; the rest is for receipts
+)
 
 // settler settles messages in batches: while one call is under way, what is to
 // be settled next gathers for the next.
@@ -69,11 +72,22 @@ func (s *settler) flush() {
 	s.mu.Unlock()
 	for verb, items := range pending {
 		for len(items) > 0 {
-			n := min(len(items), millrace.MaxLeaseCount)
+			n := fitting(items)
 			s.settle(verb, items[:n])
 			items = items[n:]
 		}
 	}
+}
+
+// fitting is how many settlements one call takes: outputs must fit into a request.
+func fitting(items []millrace.Settlement) int {
+	bytes := 0
+	for i := range items {
+		if bytes += len(items[i].Output); i == millrace.MaxLeaseCount || i > 0 && bytes > maxOutputs {
+			return i
+		}
+	}
+	return len(items)
 }
 
 func (s *settler) settle(verb millrace.Verb, items []millrace.Settlement) {

@@ -50,7 +50,7 @@ type looked struct {
 	number uint64
 	uid    uid
 	state  operationState
-	fits   bool // as far as its state and its queue say
+	fits   bool // as far as its state, its queue and its tenant say
 }
 
 // look looks at operations under the lane's lock: at what has become of them.
@@ -119,7 +119,7 @@ func (x *listing) lookAt(it *pebble.Iterator, now int64) error {
 // add looks at one operation, unless the page is full.
 func (x *listing) add(n uint64, u uid, now int64) (err error) {
 	l, p := x.lane, x.page
-	if x.more = len(x.looked) == millrace.MaxListExamined || x.fitting >= p.Limit && p.Tenant == ""; x.more {
+	if x.more = len(x.looked) == millrace.MaxListExamined || x.fitting >= p.Limit; x.more {
 		return nil
 	}
 	o := looked{number: n, uid: u}
@@ -130,6 +130,13 @@ func (x *listing) add(n uint64, u uid, now int64) (err error) {
 		l.leasedBy(u, n, &o.state)
 		expired := o.state.ended() && o.state.expires <= now
 		o.fits = !expired && (p.Status == "" || p.Status == o.state.shown())
+	}
+	if o.fits && p.Tenant != "" { // or a page of one tenant's would look at a thousand
+		record, err := l.operationRecord(n)
+		if err != nil {
+			return err
+		}
+		o.fits = record != nil && record.tenant == p.Tenant
 	}
 	x.looked = append(x.looked, o)
 	x.fitting += int(number(o.fits))

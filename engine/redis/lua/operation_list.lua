@@ -15,11 +15,13 @@ local function fits(o)
   return not expired(o) and (uid == '' or o.uid == uid) and (status == '' or o.status == status) and (tenant == '' or o.tenant == tenant)
 end
 
-local found, looked, size, from, last = {}, 0, 0, ARGV[7] == '0' and math.huge or tonumber(ARGV[7]), '0'
+local found, looked, size, from, last, more = {}, 0, 0, ARGV[7] == '0' and math.huge or tonumber(ARGV[7]), '0', true
 
 -- Look at the next of the index. Returns whether there may be more to look at.
 local function look(count)
-  local numbers = indexing().page(id, from, count)
+  local numbers = indexing().page(id, from, count + 1) -- one more tells whether there is a lower one
+  local lower = #numbers > count
+  if lower then table.remove(numbers) end
   local some = view(numbers)
   for i = 1, #some do
     local o = some[i]
@@ -30,12 +32,12 @@ local function look(count)
       size = size + #o.record + #o.ended + (string.byte(o.record, -1) == 2 and call('HSTRLEN', T .. ':oload', o.number) or 0)
     end
   end
-  from = tonumber(numbers[#numbers]) or 0
-  return #numbers == count
+  from, more = tonumber(numbers[#numbers]) or 0, lower
+  return lower
 end
 
 while looked < most and #found < limit and size <= bytes do
-  if not look(math.min(most - looked, math.max(limit - #found, 20), 100)) then break end
+  if not look(math.min(most - looked, math.max(limit - #found, looked == 0 and 1 or 20), 100)) then break end
 end
-if last ~= '0' and #indexing().page(id, tonumber(last), 1) == 0 then last = '0' end
+if not more then last = '0' end
 return {last, show(found)}

@@ -85,17 +85,19 @@ local function indexing()
     local text, list = call('HGET', T .. ':oi', id) or '', {}
     local function take(numbers)
       for i = #numbers, 1, -1 do
-        if #list < count and tonumber(numbers[i]) < below then list[#list + 1] = numbers[i] end
+        if #list == count then return end
+        if tonumber(numbers[i]) < below then list[#list + 1] = numbers[i] end
       end
     end
     take(split(text))
     if string.byte(text) ~= 43 then return list end
     local from = below == math.huge and '+inf' or '(' .. str(below)
     while #list < count do
-      local chunks = call('ZREVRANGEBYSCORE', older(id), from, '-inf', 'LIMIT', 0, 10)
+      local some = math.ceil((count - #list) / most) -- a page reads no more of the index than it shows
+      local chunks = call('ZREVRANGEBYSCORE', older(id), from, '-inf', 'LIMIT', 0, some)
       for i = 1, #chunks do take(split(chunks[i])) end
-      if #chunks < 10 then break end
-      from = '(' .. string.match(chunks[10], '^%d+')
+      if #chunks < some then break end
+      from = '(' .. string.match(chunks[some], '^%d+')
     end
     return list
   end

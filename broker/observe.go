@@ -175,6 +175,7 @@ type Observation struct {
 type ObservedSubscription struct {
 	Name, UID             string
 	Queued, Dead, Dropped int64 // events
+	Disabled              bool  // it collects no more
 }
 
 // ObservedQueue is what a queue holds. A queue that is deleted and defined again
@@ -260,7 +261,7 @@ func (b *Broker) observeSubscriptions(ctx context.Context, h *house) ([]Observed
 	stats, err := b.subscriptionStats(ctx, subs...)
 	observed := make([]ObservedSubscription, len(subs))
 	for i, sub := range subs {
-		o := ObservedSubscription{Name: sub.name, UID: sub.uid}
+		o := ObservedSubscription{Name: sub.name, UID: sub.uid, Disabled: sub.state == millrace.StateDisabled}
 		for _, s := range stats[i*lanes : (i+1)*lanes] {
 			o.Queued += s.Queued
 			o.Dead += s.Dead

@@ -79,3 +79,11 @@ func TestLateAttemptsShareALabel(t *testing.T) {
 	s.want(17, "delivery_latency_seconds", "attempt", "more")
 	s.want(1, "delivery_latency_seconds", "attempt", "3")
 }
+
+func TestAScrapeTellsThatASubscriptionWasDisabled(t *testing.T) {
+	n, status := pushing(t)
+	n.until(0, "subscription_disabled", "subscription", "shop")
+	status.Store(http.StatusGone)
+	n.publish(event("orders", "a"))
+	n.until(1, "subscription_disabled", "subscription", "shop")
+}

@@ -102,7 +102,7 @@ func TestTheMetricsHaveTheirNamesAndGoodManners(t *testing.T) {
 	}
 	want := []string{
 		"build_info", "deliveries_total", "delivery_latency_seconds", "delivery_seconds", "events_dropped_total", "events_duplicate_total", "events_published_total", "events_unrouted_total",
-		"http_request_seconds", "messages_settled_total", "queue_messages", "queue_oldest_seconds", "store_bytes", "subscription_events",
+		"http_request_seconds", "messages_settled_total", "queue_messages", "queue_oldest_seconds", "store_bytes", "subscription_disabled", "subscription_events",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)

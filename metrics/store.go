@@ -30,7 +30,7 @@ type store struct {
 	log    *slog.Logger
 	forget func(sink)
 
-	messages, oldest, operations, events, dropped, bytes *prometheus.Desc
+	messages, oldest, operations, events, disabled, dropped, bytes *prometheus.Desc
 
 	reading singleflight.Group
 
@@ -84,6 +84,7 @@ func newStore(log *slog.Logger, forget func(sink)) *store {
 		oldest:     desc("queue_oldest_seconds", "Age of a queue's oldest unsettled message, from the start of the minute it was recorded in; 0 if there is none.", "queue"),
 		operations: desc("operations_total", "Operations of a tracked queue that ended, by status: SUCCESS, ERROR or CANCELLED.", "queue", "status"),
 		events:     desc("subscription_events", "Events that a subscription holds, by state: queued or dead.", "subscription", "state"),
+		disabled:   desc("subscription_disabled", "1 for a subscription that was disabled because its receiver does nothing but fail, or is gone; else 0.", "subscription"),
 		dropped:    desc("events_dropped_total", "Events that left a queue unsettled or a subscription unsent: by its limit, a removal, or the end of what was dead.", "kind", "name", "why"),
 		bytes:      desc("store_bytes", "Size of the store, on disk or in memory."),
 	}
@@ -100,7 +101,7 @@ func (s *store) saw(of sink) {
 
 // Describe tells which numbers there are.
 func (s *store) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.messages, s.oldest, s.operations, s.events, s.dropped, s.bytes} {
+	for _, d := range []*prometheus.Desc{s.messages, s.oldest, s.operations, s.events, s.disabled, s.dropped, s.bytes} {
 		to <- d
 	}
 }
@@ -128,6 +129,11 @@ func (s *store) Collect(to chan<- prometheus.Metric) {
 	for _, sub := range h.subs {
 		gauge(s.events, float64(sub.Queued), sub.Name, "queued")
 		gauge(s.events, float64(sub.Dead), sub.Name, "dead")
+		disabled := 0.0
+		if sub.Disabled {
+			disabled = 1
+		}
+		gauge(s.disabled, disabled, sub.Name)
 		to <- prometheus.MustNewConstMetric(s.dropped, prometheus.CounterValue, float64(sub.dropped), string(millrace.KindSubscription), sub.Name, "removed")
 	}
 }

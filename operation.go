@@ -88,6 +88,7 @@ type Progress struct {
 // Bounds of what an operation keeps.
 const (
 	MaxOutput       = 64 << 10 // bytes of JSON
+	MaxOutputDepth  = 61       // of nesting: an ack carries it three deep, and a request may nest 64
 	MaxNoteLen      = 256      // bytes
 	MaxListExamined = 1000     // operations that one page of a list looks at in a lane
 )

@@ -162,5 +162,5 @@ func withRequest(data, request []byte) ([]byte, error) {
 		return nil, fmt.Errorf("read what the trigger fixes: %w", err)
 	}
 	members["request"] = request
-	return json.Marshal(members, json.Deterministic(true))
+	return json.Marshal(members, json.Deterministic(true), jsontext.AllowDuplicateNames(true))
 }

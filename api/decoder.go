@@ -15,8 +15,8 @@ import (
 	"github.com/millrace-dev/millrace"
 )
 
-// MaxDepth is how deep a JSON text may nest.
-const MaxDepth = 64
+// MaxDepth is how deep a request's JSON may nest.
+const MaxDepth = millrace.MaxOutputDepth + 3
 
 // maxFaults bounds an answer that lists faults; a request has room for many more.
 const maxFaults = 10000
@@ -39,17 +39,17 @@ type decoder struct {
 
 // newDecoder begins a request's body: strict, faults located below "body".
 func newDecoder(text []byte) *decoder {
-	d := newAnswerDecoder(text)
-	d.root, d.strict = "body", true
-	if deeperThan(text, MaxDepth) {
+	d := &decoder{dec: jsontext.NewDecoder(bytes.NewBuffer(text)), text: text, root: "body", strict: true}
+	if millrace.DeeperThan(text, MaxDepth) {
 		d.malformed("body", "nests deeper than "+strconv.Itoa(MaxDepth))
 	}
 	return d
 }
 
-// newAnswerDecoder begins an answer: unknown members are skipped.
+// newAnswerDecoder begins an answer: unknown members are skipped, and what a program in the server's process
+// put into data may name a member twice.
 func newAnswerDecoder(text []byte) *decoder {
-	return &decoder{dec: jsontext.NewDecoder(bytes.NewBuffer(text)), text: text, root: "answer"}
+	return &decoder{dec: jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true)), text: text, root: "answer"}
 }
 
 // finish ends the text and returns what was wrong with it: CodeMalformed, or
@@ -308,33 +308,4 @@ func tellable(name string) bool {
 
 func isAlphanumeric(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-}
-
-// deeperThan reports whether a text nests deeper than limit. Of a text that is
-// not JSON it may say either.
-func deeperThan(text []byte, limit int) bool {
-	depth := 0
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case '{', '[':
-			if depth++; depth > limit {
-				return true
-			}
-		case '}', ']':
-			depth--
-		case '"':
-			i = endOfString(text, i)
-		}
-	}
-	return false
-}
-
-// endOfString is the place of the quote that ends the string begun at i.
-func endOfString(text []byte, i int) int {
-	for i++; i < len(text) && text[i] != '"'; i++ {
-		if text[i] == '\\' {
-			i++
-		}
-	}
-	return i
 }

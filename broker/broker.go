@@ -72,6 +72,7 @@ type Broker struct {
 	herald   *herald
 	gallery  *gallery
 	lookout  *lookout
+	missed   seldom // looks for triggers that this node does not know
 	observer Observer
 	tracer   tracing.Tracer
 

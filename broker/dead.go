@@ -136,13 +136,17 @@ func (s Queues) Redrive(ctx context.Context, name string, which millrace.DeadSel
 // reopen makes dead letters of a tracked queue wait again, each with a new operation: the old one has ended. It has to read
 // them first.
 func (s Queues) reopen(ctx context.Context, q *queue, lane int, d millrace.DeadOf) (done, left int, err error) {
-	all := d.All
+	all, asked := d.All, len(d.Names)
 	messages, err := s.chosenDead(ctx, q, lane, &d)
 	if err != nil {
 		return 0, 0, err
 	}
 	d.All, d.Names = false, nil
-	for _, m := range messages {
+	for size := 0; len(messages) > 0; messages = messages[1:] {
+		m := &messages[0]
+		if size += len(m.Body); size > millrace.MaxLeaseBytes && len(d.Names) > 0 {
+			break // their payloads are stored once more: the rest is for the next call
+		}
 		e, err := millrace.DecodeEvent(m.Body)
 		if err != nil {
 			return 0, 0, fmt.Errorf("read dead letter %d: %w", m.Name, err)
@@ -156,7 +160,7 @@ func (s Queues) reopen(ctx context.Context, q *queue, lane int, d millrace.DeadO
 		}
 	}
 	if !all {
-		return done, left, nil
+		return done, left + asked - len(d.Names), nil
 	}
 	if d.Tenant != "" {
 		t, err := s.b.engine.Tenant(ctx, lane, q.uid, d.Tenant)
@@ -171,13 +175,17 @@ func (s Queues) chosenDead(ctx context.Context, q *queue, lane int, d *millrace.
 	if d.All {
 		return s.b.engine.Dead(ctx, lane, millrace.DeadPage{Queue: q.uid, Tenant: d.Tenant, Limit: d.Max})
 	}
+	size := 0
 	for _, name := range d.Names {
+		if size > millrace.MaxLeaseBytes {
+			break
+		}
 		found, err := s.b.engine.Dead(ctx, lane, millrace.DeadPage{Queue: q.uid, After: name - 1, Limit: 1})
 		if err != nil {
 			return nil, err
 		}
 		if len(found) == 1 && found[0].Name == name {
-			list = append(list, found[0])
+			list, size = append(list, found[0]), size+len(found[0].Body)
 		}
 	}
 	return list, nil

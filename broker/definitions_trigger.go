@@ -31,7 +31,7 @@ func (p *plan) triggers(h *house, doc *millrace.Document, prune bool) error {
 		}
 		d, record := millrace.Definition{Kind: millrace.KindTrigger, Name: name}, triggerRecord{TriggerSpec: spec, Version: 1}
 		if exists {
-			d, record.Version, record.Digest = old.definition, old.Version+1, old.digest
+			d, record.Version, record.Digest = old.definition, old.Version+1, old.Digest
 		} else {
 			_, record.Digest = newTriggerSecret()
 		}

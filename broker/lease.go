@@ -151,13 +151,20 @@ func (s Queues) wait(ctx context.Context, queues []*queue, weights map[string]in
 	over := time.NewTimer(o.Wait)
 	defer over.Stop()
 	for {
+		more = false
 		for _, q := range byWeight(queues, weights) {
 			var messages []millrace.Message
 			var err error
-			messages, more, err = s.look(ctx, q, o)
+			var rest bool
+			messages, rest, err = s.look(ctx, q, o)
 			if err != nil || len(messages) > 0 {
+				more = rest
 				return messages, err
 			}
+			more = more || rest
+		}
+		if more { // it found only what was cancelled, and nobody will hint at the rest
+			w.wake()
 		}
 		select {
 		case <-w.woken:
@@ -172,10 +179,17 @@ func (s Queues) wait(ctx context.Context, queues []*queue, weights map[string]in
 	}
 }
 
+// maxLooks is how often one look goes over the lanes: they may have nothing to give but what was cancelled, which each
+// visit drops as much of as it may.
+const maxLooks = 100
+
 // look visits the lanes that may have messages until some are found, and says
-// whether there are more.
+// whether there are more. It may find none though there are, if enough were cancelled.
 func (s Queues) look(ctx context.Context, q *queue, o millrace.LeaseOptions) (found []millrace.Message, more bool, err error) {
-	for len(found) == 0 {
+	for range maxLooks {
+		if len(found) > 0 {
+			break
+		}
 		visits := s.b.waiting.plan(q.uid, o.Max)
 		if len(visits) == 0 {
 			return nil, false, nil

@@ -220,9 +220,40 @@ func (s Operations) List(ctx context.Context, q millrace.OperationQuery) ([]mill
 	return s.list(ctx, page)
 }
 
-// list merges what the lanes have. A lane that was not looked at to its end has nothing to say of what is older than
-// where the look ended.
+// listPart is how many operations are read at a time: they may be large.
+const listPart = 100
+
+// list gathers a page, part by part. It ends early, with a cursor, when it has grown large or a part looked at as much as
+// one may.
 func (s Operations) list(ctx context.Context, page millrace.OperationPage) ([]millrace.TrackedOperation, string, error) {
+	out, limit, size := []millrace.TrackedOperation{}, page.Limit, 0
+	for {
+		page.Limit = min(listPart, limit-len(out))
+		part, next, err := s.part(ctx, page)
+		if err != nil {
+			return nil, "", err
+		}
+		for _, o := range part {
+			size += len(o.Payload) + len(o.Output)
+			if len(out) > 0 && size > millrace.MaxLeaseBytes {
+				return out, millrace.MessageID(page.Before), nil
+			}
+			out = append(out, shownOperation(o))
+			page.Before = o.ID.Number
+		}
+		switch {
+		case next == 0:
+			return out, "", nil
+		case len(out) == limit || len(part) < page.Limit:
+			return out, millrace.MessageID(next), nil
+		}
+		page.Before = next
+	}
+}
+
+// part merges what the lanes have, and says before which number the next part begins; 0 if there is none. A lane that
+// was not looked at to its end has nothing to say of what is older than where the look ended.
+func (s Operations) part(ctx context.Context, page millrace.OperationPage) ([]millrace.StoredOperation, uint64, error) {
 	var all []millrace.StoredOperation
 	var floor uint64
 	lanes := s.b.identity.Lanes
@@ -234,26 +265,23 @@ func (s Operations) list(ctx context.Context, page millrace.OperationPage) ([]mi
 	for lane := first; lane < last; lane++ {
 		list, next, err := s.b.engine.ListOperations(ctx, lane, page)
 		if err != nil {
-			return nil, "", err
+			return nil, 0, err
 		}
 		all = append(all, list...)
 		floor = max(floor, next)
 	}
 	slices.SortFunc(all, func(a, b millrace.StoredOperation) int { return cmp.Compare(b.ID.Number, a.ID.Number) })
-	out := make([]millrace.TrackedOperation, 0, min(len(all), page.Limit))
-	for _, o := range all {
+	for i, o := range all {
 		if o.ID.Number < floor {
+			all = all[:i]
 			break
 		}
-		if len(out) == page.Limit {
-			return out, millrace.MessageID(all[len(out)-1].ID.Number), nil
-		}
-		out = append(out, shownOperation(o))
 	}
-	if floor == 0 {
-		return out, "", nil
+	if len(all) > page.Limit {
+		all = all[:page.Limit]
+		floor = all[page.Limit-1].ID.Number
 	}
-	return out, millrace.MessageID(floor), nil
+	return all, floor, nil
 }
 
 // Counts returns what happened to the operations of a queue; see millrace.OperationService.
@@ -296,6 +324,8 @@ func outputFaults(items []millrace.Settlement) (faults []millrace.Fault) {
 		switch {
 		case len(item.Output) > millrace.MaxOutput:
 			faults = append(faults, millrace.Fault{Location: "items[" + strconv.Itoa(i) + "].output", Message: "must be at most " + strconv.Itoa(millrace.MaxOutput) + " bytes"})
+		case millrace.DeeperThan(item.Output, millrace.MaxOutputDepth):
+			faults = append(faults, millrace.Fault{Location: "items[" + strconv.Itoa(i) + "].output", Message: "must nest at most " + strconv.Itoa(millrace.MaxOutputDepth) + " deep"})
 		case len(item.Output) > 0 && !jsontext.Value(item.Output).IsValid(jsontext.AllowDuplicateNames(true)):
 			faults = append(faults, millrace.Fault{Location: "items[" + strconv.Itoa(i) + "].output", Message: "must be JSON"})
 		}

@@ -172,7 +172,7 @@ func (h *house) with(c millrace.Changes) (*house, error) {
 		next.longest = max(next.longest, s.spec.RequestTimeout)
 	}
 	for _, t := range next.triggers {
-		next.triggerOf[t.digest] = t
+		next.triggerOf[t.Digest] = t
 	}
 	next.router = newRouter(next)
 	return next, nil

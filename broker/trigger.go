@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -8,7 +9,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"reflect"
+	"sync/atomic"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -27,7 +29,6 @@ func (b *Broker) Triggers() millrace.TriggerService { return Triggers{b} }
 type trigger struct {
 	definition millrace.Definition
 	triggerRecord
-	digest string
 }
 
 // triggerRecord is the stored form of a trigger's definition.
@@ -42,13 +43,15 @@ func newTrigger(d millrace.Definition) (*trigger, error) {
 	if err := json.Unmarshal(d.Spec, &t.triggerRecord); err != nil {
 		return nil, fmt.Errorf("read the definition of trigger %s: %w", d.Name, err)
 	}
-	t.digest = t.Digest
 	return t, nil
 }
 
-// newTriggerSecret is 192 random bits, and what is kept of them.
+// secretBytes is how many random bytes a trigger's secret has.
+const secretBytes = 24
+
+// newTriggerSecret is a random secret, and what is kept of it.
 func newTriggerSecret() (secret, digest string) {
-	var b [24]byte
+	var b [secretBytes]byte
 	_, _ = rand.Read(b[:]) // it never fails
 	secret = base64.RawURLEncoding.EncodeToString(b[:])
 	return secret, digestOfSecret(secret)
@@ -100,7 +103,7 @@ func (s Triggers) define(ctx context.Context, name string, spec millrace.Trigger
 	record := triggerRecord{TriggerSpec: spec, Version: 1}
 	d := millrace.Definition{Kind: millrace.KindTrigger, Name: name}
 	if exists {
-		d, record.Version, record.Digest = old.definition, old.Version+1, old.digest
+		d, record.Version, record.Digest = old.definition, old.Version+1, old.Digest
 	} else {
 		secret, record.Digest = newTriggerSecret()
 		d.UID = newUID()
@@ -109,25 +112,48 @@ func (s Triggers) define(ctx context.Context, name string, spec millrace.Trigger
 	return secret, t, err
 }
 
-// sameSpec compares definitions as they are stored.
+// sameSpec compares definitions by what they mean: how the JSON in them is written does not count.
 func sameSpec(a, b *millrace.TriggerSpec) bool {
-	stored, err := json.Marshal(b)
-	if err != nil {
-		return false
-	}
-	var again millrace.TriggerSpec
-	return json.Unmarshal(stored, &again) == nil && reflect.DeepEqual(*a, again)
+	x, y := canonical(*a), canonical(*b)
+	return x != nil && bytes.Equal(x, y)
 }
 
-// write replaces a trigger's record in the registry.
+// canonical is the stored form of a definition with the JSON in it written in one way.
+func canonical(t millrace.TriggerSpec) []byte {
+	if t.Event != nil {
+		e := *t.Event
+		e.Data = oneWay(e.Data)
+		t.Event = &e
+	}
+	if t.Operation != nil {
+		o := *t.Operation
+		o.Payload = oneWay(o.Payload)
+		t.Operation = &o
+	}
+	text, err := json.Marshal(t)
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// oneWay is a JSON text in its canonical form, or as it is if it has none.
+func oneWay(text []byte) []byte {
+	v := jsontext.Value(bytes.Clone(text))
+	if len(v) == 0 || v.Canonicalize() != nil {
+		return text
+	}
+	return v
+}
+
+// write replaces a trigger's record in the registry. Once it is written the call has succeeded, for its secret is told
+// now or never: this node hears of it like the others.
 func (s Triggers) write(ctx context.Context, d millrace.Definition, record triggerRecord) (*trigger, error) {
 	d, err := s.b.registry.write(ctx, d, record)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.b.registry.reload(ctx); err != nil {
-		return nil, err
-	}
+	s.b.registry.nudge()
 	return newTrigger(d)
 }
 
@@ -250,7 +276,7 @@ func (s Triggers) allowed(ctx context.Context, secret string, request []byte) (*
 		return nil, err
 	}
 	defer s.b.gate.leave()
-	t, err := s.known(ctx, digestOfSecret(secret))
+	t, err := s.known(ctx, secret)
 	if err != nil {
 		return nil, err
 	}
@@ -269,19 +295,36 @@ func (s Triggers) allowed(ctx context.Context, secret string, request []byte) (*
 	return t, nil
 }
 
-// known finds an enabled trigger by the digest of its secret; one that this node has not heard of yet is looked for
-// in the store. The digest is compared, so that how long it takes says nothing of a secret.
-func (s Triggers) known(ctx context.Context, digest string) (*trigger, error) {
-	t, ok := s.b.registry.now().triggerOf[digest]
-	if !ok {
-		h, err := s.b.registry.reload(ctx)
-		if err != nil {
-			return nil, err
-		}
-		t, ok = h.triggerOf[digest]
+// known finds an enabled trigger by its secret, as the store has it now: one that was rotated away or disabled on another
+// node is unknown here too. The digest is compared, so that how long it takes says nothing of a secret. Anybody may ask: what
+// cannot be a secret costs nothing, and what this node does not know is looked for once in a while only.
+func (s Triggers) known(ctx context.Context, secret string) (*trigger, error) {
+	none := millrace.Errorf(millrace.CodeNotFound, "there is no such trigger")
+	if len(secret) != base64.RawURLEncoding.EncodedLen(secretBytes) {
+		return nil, none
 	}
+	digest := digestOfSecret(secret)
+	if _, ok := s.b.registry.now().triggerOf[digest]; !ok && !s.b.missed.due(time.Now()) {
+		return nil, none
+	}
+	h, err := s.b.registry.reload(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t, ok := h.triggerOf[digest]
 	if !ok || !t.Enabled {
-		return nil, millrace.Errorf(millrace.CodeNotFound, "there is no such trigger")
+		return nil, none
 	}
 	return t, nil
+}
+
+// seldom says yes once in a while.
+type seldom struct{ last atomic.Int64 }
+
+// missEvery is how often the store is asked for secrets that nobody here has heard of.
+const missEvery = 100 * time.Millisecond
+
+func (s *seldom) due(now time.Time) bool {
+	last := s.last.Load()
+	return now.UnixNano()-last > int64(missEvery) && s.last.CompareAndSwap(last, now.UnixNano())
 }

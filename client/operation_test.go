@@ -5,6 +5,8 @@ import (
 	"errors"
 	"iter"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -269,5 +271,19 @@ func TestAWatchThatBreaksBeforeTheEndSaysSo(t *testing.T) {
 	got := watchedOperation(c, "Zt8")
 	if err, _ := got[1].(error); millrace.CodeOf(err) != millrace.CodeUnavailable || len(got[0].([]millrace.TrackedOperation)) != 1 {
 		t.Errorf("got %v", got)
+	}
+}
+
+func TestATriggersSecretIsNotInTheErrorOfACallThatFailed(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	url := server.URL
+	c := dial(t, url, Options{})
+	_, err := c.Triggers().Fire(t.Context(), "s3cret", nil)
+	if millrace.CodeOf(err) != millrace.CodeOutcomeUnknown || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("cut off: %v", err)
+	}
+	server.Close()
+	if _, err = c.Triggers().Fire(t.Context(), "s3cret", nil); err == nil || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("unreachable: %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -110,6 +111,10 @@ func (e *lostError) Unwrap() error { return e.cause }
 // there was no connection or nothing to change, else nobody knows. If the caller
 // gave up, that is the cause.
 func connectionError(ctx context.Context, k *call, err error) error {
+	var at *url.Error
+	if k.bare && errors.As(err, &at) {
+		err = at.Err // its text has the URL in it, and that is the secret
+	}
 	if ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	} else {

@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/millrace-dev/millrace"
 	"github.com/millrace-dev/millrace/api"
@@ -94,10 +96,18 @@ func (s *server) fire(c *call) (answer, error) {
 
 // wholeBody says of faults in what a trigger made of a request that they are in the request: its caller knows of nothing else.
 func wholeBody(err error) error {
-	if millrace.CodeOf(err) != millrace.CodeInvalid {
+	var invalid *millrace.Error
+	if !errors.As(err, &invalid) || invalid.Code != millrace.CodeInvalid {
 		return err
 	}
-	return millrace.Invalid([]millrace.Fault{{Location: "body", Message: "must be what the trigger can take: it may be too large"}})
+	faults := make([]millrace.Fault, len(invalid.Faults))
+	for i, f := range invalid.Faults {
+		faults[i] = millrace.Fault{Location: "body", Message: f.Message}
+		if at := f.Location[strings.LastIndex(f.Location, ".")+1:]; at != "data" && at != "payload" {
+			faults[i].Message = "cannot be used: what the trigger asks for is refused, its " + at + " " + f.Message
+		}
+	}
+	return millrace.Invalid(faults)
 }
 
 // takesAnything takes a body whatever it is called: whoever calls a trigger may not choose.

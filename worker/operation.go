@@ -65,6 +65,9 @@ func Output(ctx context.Context, v any) error {
 	if len(text) > millrace.MaxOutput {
 		return millrace.Errorf(millrace.CodeTooLarge, "an output must be at most %d bytes of JSON, not %d: store it elsewhere and keep where", millrace.MaxOutput, len(text))
 	}
+	if millrace.DeeperThan(text, millrace.MaxOutputDepth) { // it would spoil the settlements of others too
+		return millrace.Errorf(millrace.CodeInvalid, "an output must nest at most %d deep", millrace.MaxOutputDepth)
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.output = text

@@ -105,9 +105,14 @@ func TestTheOutputOfAnAttemptThatFailsIsNotKept(t *testing.T) {
 func TestWhatCannotBeAnOutputOrProgressIsRefusedAndTheHandlerGoesOn(t *testing.T) {
 	b := open(t, tracked)
 	id := started(t, b, "link:1")
-	var long, noJSON, percent error
+	var long, deep, noJSON, percent error
 	stop := consume(t, b, func(ctx context.Context, _ millrace.Message) error {
 		long = worker.Output(ctx, strings.Repeat("x", millrace.MaxOutput))
+		var nested any
+		for range millrace.MaxOutputDepth + 1 {
+			nested = []any{nested}
+		}
+		deep = worker.Output(ctx, nested)
 		noJSON = worker.Output(ctx, func() {})
 		percent = worker.Progress(ctx, 101, "")
 		return nil
@@ -116,7 +121,7 @@ func TestWhatCannotBeAnOutputOrProgressIsRefusedAndTheHandlerGoesOn(t *testing.T
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	if millrace.CodeOf(long) != millrace.CodeTooLarge || noJSON == nil || millrace.CodeOf(percent) != millrace.CodeInvalid {
+	if millrace.CodeOf(long) != millrace.CodeTooLarge || millrace.CodeOf(deep) != millrace.CodeInvalid || noJSON == nil || millrace.CodeOf(percent) != millrace.CodeInvalid {
 		t.Errorf("got %v; %v; %v", long, noJSON, percent)
 	}
 	if o.Status != millrace.OperationSuccess || o.Output != nil || o.Progress != nil {

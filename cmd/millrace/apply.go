@@ -25,7 +25,7 @@ func newApply(r *remote) *cobra.Command {
 		Use:   "apply -f FILE",
 		Short: "Make a document's definitions the store's, all or nothing",
 		Long: "Make the definitions of a document the store's: queues, weights and limits of tenants,\n" +
-			"and subscriptions, whose secrets stay or are made. The document is YAML or JSON, as `millrace export` writes it. Every fault is\n" +
+			"subscriptions and triggers, whose secrets stay or are made. The document is YAML or JSON, as `millrace export` writes it. Every fault is\n" +
 			"found before anything is changed. What it does not name stays, or goes with --prune.",
 		Example: "  millrace apply -f house.yaml --dry-run --prune\n  millrace export | millrace apply -f -",
 		Args:    cobra.NoArgs,
@@ -60,7 +60,7 @@ func (a *applyFlags) run(cmd *cobra.Command, r *remote) error {
 		return err
 	}
 	defer c.Close()
-	if err := a.spare(cmd.Context(), c.Subscriptions(), src); err != nil {
+	if err := a.spare(cmd.Context(), c, src); err != nil {
 		return err
 	}
 	var before map[string]string
@@ -80,17 +80,33 @@ func (a *applyFlags) run(cmd *cobra.Command, r *remote) error {
 	return nil
 }
 
-// spare refuses to prune subscriptions by a document that does not speak of them: it may be
-// older than they are.
-func (a *applyFlags) spare(ctx context.Context, subs millrace.SubscriptionService, src *source) error {
-	if !a.Prune || src.names("subscriptions") {
+// spare refuses to prune subscriptions and triggers by a document that does not speak of them: it may be
+// older than they are, and what is secret of them cannot be brought back.
+func (a *applyFlags) spare(ctx context.Context, c millrace.Backbone, src *source) error {
+	if !a.Prune {
 		return nil
 	}
-	list, _, err := subs.List(ctx, millrace.Page{Limit: 1})
-	if err == nil && len(list) > 0 {
-		return usagef("%s names no subscriptions, so --prune would remove all of them: write `subscriptions: {}` into it if that is meant", src.name)
+	one := millrace.Page{Limit: 1}
+	if !src.names("subscriptions") {
+		list, _, err := c.Subscriptions().List(ctx, one)
+		if err != nil || len(list) > 0 {
+			return spared(src, "subscriptions", err)
+		}
 	}
-	return err
+	if !src.names("triggers") {
+		list, _, err := c.Triggers().List(ctx, one)
+		if err != nil || len(list) > 0 {
+			return spared(src, "triggers", err)
+		}
+	}
+	return nil
+}
+
+func spared(src *source, kind string, err error) error {
+	if err != nil {
+		return err
+	}
+	return usagef("%s names no %s, so --prune would remove all of them: write `%s: {}` into it if that is meant", src.name, kind, kind)
 }
 
 // readInput reads a file, or standard input, of a size that could be a document.

@@ -207,3 +207,33 @@ func FuzzADocumentInYAMLIsReadOrRefused(f *testing.F) {
 		}
 	})
 }
+
+const triggersYAML = `
+queues:
+  sync: {match: ":links:", tracked: true}
+triggers:
+  resync:
+    operation: {queue: sync, type: MANUAL, payload: {"rate": 0.5, "big": 12345678901234567890, "e": 1.0, "s": "a < b"}}
+  pushed:
+    event: {topic: links, type: pushed}
+`
+
+func TestTriggersSurviveExportAndADocumentThatDoesNotSpeakOfThem(t *testing.T) {
+	t.Setenv("MILLRACE_SERVER", server(t, "--store", "memory:"))
+	if code, out, errs := fed(t, triggersYAML, "apply", "-f", "-"); code != exitOK || !strings.Contains(out, "3 created") {
+		t.Fatalf("exit %d, %q, %q", code, out, errs)
+	}
+	for _, format := range []string{"--json=false", "--json"} {
+		_, exported, _ := command(t, "export", format)
+		if code, out, errs := fed(t, exported, "apply", "-f", "-", "--prune"); code != exitOK || out != "= 3 the same\nnothing to do\n" {
+			t.Errorf("%s: exit %d, %q, %q\n%s", format, code, out, errs, exported)
+		}
+	}
+	older := "queues:\n  sync: {match: \":links:\", tracked: true}\n"
+	if code, _, errs := fed(t, older, "apply", "-f", "-", "--prune"); code != exitUsage || !strings.Contains(errs, "triggers: {}") {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+	if code, out, errs := fed(t, older+"triggers: {}\n", "apply", "-f", "-", "--prune"); code != exitOK || !strings.Contains(out, "2 deleted") {
+		t.Errorf("exit %d, %q, %s", code, out, errs)
+	}
+}

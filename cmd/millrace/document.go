@@ -180,6 +180,10 @@ func (w *jsonWriter) array(n *yaml.Node, at string, depth int) error {
 
 func (w *jsonWriter) scalar(n *yaml.Node) error {
 	var v any
+	if tag := n.ShortTag(); (tag == "!!int" || tag == "!!float") && json.Valid([]byte(n.Value)) {
+		w.WriteString(n.Value) // a number as JSON writes it stays as it was written
+		return nil
+	}
 	switch n.ShortTag() {
 	case "!!int":
 		v = new(int64)
@@ -261,6 +265,9 @@ func yamlScalar(token json.Token) *yaml.Node {
 		n.Tag, n.Value = "!!str", v
 	case json.Number:
 		n.Tag, n.Value = "!!int", v.String()
+		if strings.ContainsAny(n.Value, ".eE") {
+			n.Tag = "!!float"
+		}
 	case bool:
 		n.Tag, n.Value = "!!bool", strconv.FormatBool(v)
 	}

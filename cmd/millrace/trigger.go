@@ -206,11 +206,14 @@ func newTriggerFire(r *remote) *cobra.Command {
 		Example: "  millrace trigger fire http://127.0.0.1:7070/t/SECRET --body '{\"ref\":\"main\"}'",
 		Args:    exactArgs("URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			secret, err := secretOf(args[0], r.config.text("server"))
+			if err != nil {
+				return err
+			}
 			c, err := r.open()
 			if err != nil {
 				return err
 			}
-			secret := args[0][strings.LastIndex(args[0], "/")+1:] // it may be given alone
 			result, err := c.Triggers().Fire(cmd.Context(), secret, request)
 			if err != nil {
 				return err
@@ -220,6 +223,22 @@ func newTriggerFire(r *remote) *cobra.Command {
 	}
 	cmd.Flags().Var(jsonText{&request}, "body", "what it is called with")
 	return cmd
+}
+
+// secretOf is the secret in a trigger's URL, which may be given without its server, or alone. Another server's is
+// refused, not told to this one.
+func secretOf(text, server string) (string, error) {
+	base, secret, isPath := strings.Cut(text, "/t/")
+	if !isPath {
+		base, secret = "", text
+	}
+	switch {
+	case secret == "" || strings.Contains(secret, "/"):
+		return "", usagef("give the trigger's URL, such as %s/t/SECRET", server)
+	case base != "" && base != strings.TrimSuffix(server, "/"):
+		return "", usagef("the URL is of %s, and the commands talk to %s: name it with --server", base, server)
+	}
+	return secret, nil
 }
 
 func resultRows(r *millrace.TriggerResult) [][]string {

@@ -157,6 +157,11 @@ func (l *lane) deadLetter(q *queue, seq uint64) (*deadRecord, error) {
 
 // Redrive makes dead letters wait again.
 func (e *Engine) Redrive(ctx context.Context, no int, d millrace.DeadOf) (done, left int, err error) {
+	if size := payloads(d.Openings); size > 0 { // a new operation needs room as an event does
+		if err := e.space.refusal(size); err != nil {
+			return 0, 0, err
+		}
+	}
 	return e.onDead(ctx, no, d, func(w *settling, chosen []deadLetter) error {
 		tracked := w.queue.settings.Tracked
 		if tracked && (d.All || len(d.Openings) != len(d.Names)) {

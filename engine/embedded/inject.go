@@ -13,6 +13,9 @@ func (e *Engine) Inject(ctx context.Context, no int, in millrace.Inject) error {
 	size := 0
 	for i := range in.Events {
 		size += len(in.Events[i].Body)
+		if o := in.Events[i].Opening; o != nil {
+			size += len(o.Payload)
+		}
 	}
 	if err := e.space.refusal(size); err != nil {
 		return err

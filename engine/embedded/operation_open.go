@@ -104,9 +104,7 @@ func errNoOpening() error {
 
 // Start puts one event into one tracked queue, with an operation.
 func (e *Engine) Start(ctx context.Context, no int, s millrace.Start) (millrace.Started, error) {
-	if err := e.space.refusal(len(s.Body) + len(s.Opening.Payload)); err != nil {
-		return millrace.Started{}, err
-	}
+	full := e.space.refusal(len(s.Body) + len(s.Opening.Payload))
 	var out millrace.Started
 	err := e.onQueue(ctx, no, s.Opening.Queue, s.Now, func(l *lane, q *queue, g *group, now int64) error {
 		if !q.settings.Tracked {
@@ -122,6 +120,9 @@ func (e *Engine) Start(ctx context.Context, no int, s millrace.Start) (millrace.
 		if first != nil {
 			out = millrace.Started{ID: first.answer().ID, Status: first.state.shown(), Existing: true, Due: l.agenda.until(now)}
 			return nil
+		}
+		if full != nil {
+			return full
 		}
 		if q.bounded() && q.waitingOf(s.Tenant) >= int64(q.settings.MaxLength) {
 			return errNoRoom(q)

@@ -34,6 +34,16 @@ func sizeOf(c *millrace.Commit) int {
 	n := 0
 	for i := range c.Events {
 		n += len(c.Events[i].Body)
+		n += payloads(c.Events[i].Operations)
+	}
+	return n
+}
+
+// payloads is the size of what operations keep that are opened.
+func payloads(list []millrace.Opening) int {
+	n := 0
+	for i := range list {
+		n += len(list[i].Payload)
 	}
 	return n
 }

@@ -216,7 +216,7 @@ func (q *queueChecker) heads() map[string][]string {
 		}
 	}
 	for name, record := range q.hashes[q.name+leasedKey] {
-		if name != "" && len(record) >= 28 {
+		if name != "" && len(record) >= q.leaseSize() {
 			add(record[q.leaseSize():], name)
 		}
 	}

@@ -3,7 +3,7 @@
 -- ARGV  3 window ms  4 key window ms  5 lanes  6 lane  7 counts of what follows, then
 --       queues: uids · facets: tenants · keys: tenant, NUL, key · topics: names · openings ·
 --       queue of each facet · facets of each class of events · requests · events ·
---       digests, 16 bytes each · what few events have · of each event a zero byte and the body
+--       digests, 16 bytes each · what few events have · of each event a zero byte, or 3 and a secret, and the body
 -- Returns now, the first event's n, ms to the next due entry, of each refused request its
 -- number and the version that refuses it or the uid of the queue that is full, and what is not plain:
 -- event, its prev; or the negative event and the first stamp of its digest, H and the

@@ -52,7 +52,7 @@ end
 
 local names, whose
 local most = limit
-if q.tracked then limit = 1000 end -- those that were cancelled are not shown
+if q.tracked and (tonumber(call('HGET', q.key, 'cancelled')) or 0) > 0 then limit = 1000 end -- those that were cancelled are not shown
 if tenant == '' then names, whose = turns() else names, whose = first(tenant, limit), {} end
 local tries, reply, size = gather('HMGET', q.key .. ':tries', names), {}, 0
 if q.tracked then tracking().look(q, names) end

@@ -96,11 +96,11 @@ func composed(t *testing.T) map[string][]string {
 	t.Helper()
 	text := read(t, "../engine/redis/script.go")
 	preludes := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)\b(\w+)\s*=\s*"((?:prelude\w*|publish_\w+|lease_\w+)(?: \w+)*)"`).FindAllStringSubmatch(text, -1) {
-		preludes[m[1]] = m[2]
+	for _, m := range regexp.MustCompile(`(?m)^\s+(\w+)\s*=\s*(?:(\w+) \+ )?"((?: ?(?:prelude\w*|publish_\w+|lease_\w+))+)"`).FindAllStringSubmatch(text, -1) {
+		preludes[m[1]] = preludes[m[2]] + m[3]
 	}
 	parts := map[string][]string{}
-	for _, m := range regexp.MustCompile(`(?m)^\s+(\w+):\s+(?:reading\()?compose\("(\w+)", \w+, ([^)]*)\)`).FindAllStringSubmatch(text, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\s+(\w+):\s+(?:(?:reading|promising)\()?compose\("(\w+)", \w+, ([^)]*)\)`).FindAllStringSubmatch(text, -1) {
 		field, list := m[1], m[2]
 		for _, word := range strings.FieldsFunc(m[3], func(r rune) bool { return strings.ContainsRune(`+" `, r) }) {
 			if of, found := preludes[word]; found {

@@ -247,7 +247,7 @@ func TestALedgerInAFileIsReadAsItWasWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Entry{})); diff != "" {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}
 }

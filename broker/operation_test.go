@@ -434,3 +434,20 @@ func TestATriggerPublishesItsEvent(t *testing.T) {
 		t.Errorf("applied again: %+v, %v", applied, err)
 	}
 }
+
+func TestALeaseThatComesToManyCancelledOnesEndsAndAWaitingOneGoesOn(t *testing.T) {
+	b := track(t, 1)
+	for range 2*maxLooks + 10 {
+		if _, err := b.Operations().Cancel(t.Context(), begun(t, b, millrace.OperationRequest{}).ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := begun(t, b, millrace.OperationRequest{}).ID
+	if got, err := b.Queues().Lease(t.Context(), syncing, millrace.LeaseOptions{}); err != nil || len(got) != 0 {
+		t.Errorf("one look came through all of them: %d, %v", len(got), err)
+	}
+	got, err := b.Queues().Lease(t.Context(), syncing, millrace.LeaseOptions{Wait: time.Minute})
+	if err != nil || len(got) != 1 || got[0].Operation != last {
+		t.Errorf("a lease that waits found %+v, %v", got, err)
+	}
+}

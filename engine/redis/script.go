@@ -192,7 +192,7 @@ func refusal(text string) error {
 		{"full", millrace.CodeFull, "a tenant has as many messages waiting in the queue as it may"},
 		{"no_delay", millrace.CodeInvalid, "an ordered queue has no delayed start"},
 		{"fleeting", millrace.CodeInvalid, "messages of a tracked queue are leased for some time"},
-		{"no_openings", millrace.CodeInvalid, "each dead letter of a tracked queue needs an opening to be redriven"},
+		{"no_openings", millrace.CodeInvalid, "each message of a tracked queue needs an opening"},
 		{"no_trigger", millrace.CodeNotFound, "the trigger was removed"},
 		{"no_store", millrace.CodeNotFound, "there is no store of this namespace"},
 		{"not_held", millrace.CodeNotFound, "no delayed event has the id"},

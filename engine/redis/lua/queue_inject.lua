@@ -7,6 +7,9 @@ local q = queue(ARGV[3])
 if not q then return 'not_found' end
 local lanes, own, events = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local n = math.max(L.n + 1, (now - 1735689600000) * 128) - 1
+for i = 1, q.tracked and events or 0 do
+  if (ARGV[6 + 6 * events + 3 * i - 2] or '') == '' then return 'no_openings' end
+end
 
 L.n = n + events
 keep()
@@ -32,10 +35,9 @@ for i = 1, events do
   if q.ordered then leasable = lineUp(q, name, who) else lineLast(tenant, name) end
   enlist(q, {tenant})
   if leasable then admit(q, tenant) end
-  local text = q.tracked and ARGV[6 + 6 * events + 3 * i - 2]
-  if text and text ~= '' then
+  if q.tracked then
     tracking().note(q, name) -- its body does not tell of its operation
-    tracking().open(q, name, name, now, text, ARGV[6 + 6 * events + 3 * i - 1], ARGV[6 + 6 * events + 3 * i])
+    tracking().open(q, name, name, now, ARGV[6 + 6 * events + 3 * i - 2], ARGV[6 + 6 * events + 3 * i - 1], ARGV[6 + 6 * events + 3 * i])
   end
 end
 for _, span in ipairs(order) do age(q, span, minutes[span]) end

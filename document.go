@@ -37,14 +37,7 @@ type Applied struct {
 // Faults lists what is wrong with a document by itself, each located below the given prefix.
 func (d *Document) Faults(at string) []Fault {
 	f := faults{at: at}
-	for _, name := range slices.Sorted(maps.Keys(d.Queues)) {
-		if m := NameFault(name); m != "" {
-			f.add("queues", "a queue's name "+m)
-			continue
-		}
-		spec := d.Queues[name]
-		f.list = append(f.list, spec.Faults(f.below("queues."+name))...)
-	}
+	eachNamed(&f, "queues", "a queue's name ", d.Queues, func(at string, q QueueSpec) []Fault { return q.Faults(at) })
 	for _, queue := range slices.Sorted(maps.Keys(d.Tenants)) {
 		if m := NameFault(queue); m != "" {
 			f.add("tenants", "a queue's name "+m)
@@ -52,23 +45,20 @@ func (d *Document) Faults(at string) []Fault {
 		}
 		d.tenantFaults(&f, queue)
 	}
-	for _, name := range slices.Sorted(maps.Keys(d.Subscriptions)) {
-		if m := NameFault(name); m != "" {
-			f.add("subscriptions", "a subscription's name "+m)
-			continue
-		}
-		spec := d.Subscriptions[name]
-		f.list = append(f.list, spec.Faults(f.below("subscriptions."+name))...)
-	}
-	for _, name := range slices.Sorted(maps.Keys(d.Triggers)) {
-		if m := NameFault(name); m != "" {
-			f.add("triggers", "a trigger's name "+m)
-			continue
-		}
-		spec := d.Triggers[name]
-		f.list = append(f.list, spec.Faults(f.below("triggers."+name))...)
-	}
+	eachNamed(&f, "subscriptions", "a subscription's name ", d.Subscriptions, func(at string, s SubscriptionSpec) []Fault { return s.Faults(at) })
+	eachNamed(&f, "triggers", "a trigger's name ", d.Triggers, func(at string, t TriggerSpec) []Fault { return t.Faults(at) })
 	return f.list
+}
+
+// eachNamed adds the faults of definitions of one kind, by name.
+func eachNamed[S any](f *faults, kind, whose string, specs map[string]S, faultsOf func(at string, spec S) []Fault) {
+	for _, name := range slices.Sorted(maps.Keys(specs)) {
+		if m := NameFault(name); m != "" {
+			f.add(kind, whose+m)
+			continue
+		}
+		f.list = append(f.list, faultsOf(f.below(kind+"."+name), specs[name])...)
+	}
 }
 
 func (d *Document) tenantFaults(f *faults, queue string) {

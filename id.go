@@ -83,9 +83,12 @@ func ParseMessageID(s string) (name uint64, ok bool) {
 type Digest [16]byte
 
 // DigestOf is the digest of an event's id.
-func DigestOf(e *Event) Digest {
+func DigestOf(e *Event) Digest { return DigestTexts(e.Tenant, e.Topic, e.Source(), e.Key, e.ID) }
+
+// DigestTexts is 128 bits of SHA-256 over texts, each with its length.
+func DigestTexts(texts ...string) Digest {
 	b := make([]byte, 0, 160)
-	for _, s := range [...]string{e.Tenant, e.Topic, e.Source(), e.Key, e.ID} {
+	for _, s := range texts {
 		b = appendString(b, s)
 	}
 	sum := sha256.Sum256(b)

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/binary"
 	"slices"
 	"strconv"
 	"time"
@@ -77,23 +75,13 @@ func (s Operations) start(q *queue, id string, r *millrace.OperationRequest) (la
 	}
 	start = millrace.Start{
 		Tenant: e.Tenant, Key: e.Key, Body: millrace.AppendEvent(nil, &e), Delay: r.Delay, Opening: q.opening(&e),
-		Deduped: r.DedupeKey != "", Dedupe: dedupeOf(e.Tenant, q.uid, r.Subject, r.DedupeKey),
+		Deduped: r.DedupeKey != "", Dedupe: millrace.DigestTexts(e.Tenant, q.uid, r.Subject, r.DedupeKey),
 	}
 	lane = int(s.b.nextLane.Add(1) % uint64(s.b.identity.Lanes))
 	if place := cmp.Or(r.Subject, r.DedupeKey); place != "" {
 		lane = millrace.LaneOf(millrace.Hash(e.Tenant, place), s.b.identity.Lanes)
 	}
 	return lane, start
-}
-
-// dedupeOf is what of a request must not be open twice, as a lane remembers it.
-func dedupeOf(parts ...string) millrace.Digest {
-	var b []byte
-	for _, s := range parts {
-		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
-	}
-	sum := sha256.Sum256(b)
-	return millrace.Digest(sum[:16])
 }
 
 // tracked finds a tracked queue by name.

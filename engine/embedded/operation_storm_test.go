@@ -23,7 +23,6 @@ type trackedStorm struct {
 	testing.TB
 	*embedded.Engine
 	clock  atomic.Int64 // in milliseconds
-	calls  atomic.Int64
 	tokens atomic.Uint64
 	known  sync.Map // numbers of operations that were started
 }
@@ -47,7 +46,12 @@ func trackedStormAndCrash(t *testing.T, seed uint64) {
 		q.Tracked, q.Retention, q.ErrorRetention = true, time.Second, time.Minute
 		defineAs(s, s.Engine, q)
 	}
-	crashed := s.rage(fs, seed, int64(600+random.IntN(1200)), random)
+	crashed := rage(fs, seed, int64(600+random.IntN(1200)), random, func(r *rand.Rand) {
+		s.clock.Add(r.Int64N(400))
+		if err := s.one(r); err != nil {
+			s.Error(err)
+		}
+	})
 	s.check("after the storm")
 	closed(t, s.Engine)
 	s.open(crashed)
@@ -68,31 +72,6 @@ func (s *trackedStorm) check(when string) {
 	if err := s.Check(context.Background()); err != nil {
 		s.Errorf("check %s: %v", when, err)
 	}
-}
-
-func (s *trackedStorm) rage(fs *vfs.MemFS, seed uint64, calls int64, random *rand.Rand) *vfs.MemFS {
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	reached := make(chan struct{})
-	for worker := range 6 {
-		wg.Go(func() {
-			r := rand.New(rand.NewPCG(seed, uint64(worker)+10))
-			for ctx.Err() == nil {
-				s.clock.Add(r.Int64N(400))
-				if err := s.one(r); err != nil {
-					s.Error(err)
-				}
-				if s.calls.Add(1) == calls {
-					close(reached)
-				}
-			}
-		})
-	}
-	<-reached
-	crashed := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: random.IntN(101), RNG: random})
-	cancel()
-	wg.Wait()
-	return crashed
 }
 
 // one does one thing at random.

@@ -27,7 +27,6 @@ const (
 type storm struct {
 	testing.TB
 	*embedded.Engine
-	calls  atomic.Int64
 	tokens atomic.Uint64
 }
 
@@ -47,7 +46,7 @@ func stormAndCrash(t *testing.T, seed uint64) {
 	}
 	s := &storm{TB: t, Engine: e}
 	s.define()
-	crashed := s.rage(fs, seed, int64(400+random.IntN(1200)), random)
+	crashed := rage(fs, seed, int64(400+random.IntN(1200)), random, s.one)
 	if err := e.Check(context.Background()); err != nil {
 		t.Errorf("check after the storm: %v", err)
 	}
@@ -89,18 +88,19 @@ func (s *storm) change(uid string, edit func(*millrace.SubscriptionSettings)) {
 	}
 }
 
-// rage works until as many calls were made, copies the file system as a power
+// rage has six workers do one thing after the other until so many were done, copies the file system as a power
 // loss would leave it, and stops.
-func (s *storm) rage(fs *vfs.MemFS, seed uint64, calls int64, random *rand.Rand) *vfs.MemFS {
+func rage(fs *vfs.MemFS, seed uint64, calls int64, random *rand.Rand, one func(*rand.Rand)) *vfs.MemFS {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
+	var done atomic.Int64
 	reached := make(chan struct{})
 	for worker := range 6 {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(worker)+10))
 			for ctx.Err() == nil {
-				s.one(r)
-				if s.calls.Add(1) == calls {
+				one(r)
+				if done.Add(1) == calls {
 					close(reached)
 				}
 			}
